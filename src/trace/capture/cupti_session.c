@@ -382,12 +382,22 @@ int64_t sc_cupti_session_tick(void)
 	return SC_NS_PER_S;
 }
 
+static bool has_lent_buffer(void)
+{
+	const struct sc_raw_header *header = sc_tracer.raw.header;
+	uint32_t i = 0;
+
+	while (i < header->n_buffers && atomic_load(&header->buffers[i].state) != SC_RAW_LENT)
+		i++;
+	return i < header->n_buffers;
+}
+
 void sc_cupti_session_stop(void)
 {
 	if (!atomic_load(&has_begun))
 		return;
 	n_seen = atomic_load(&sc_tracer.n_completed);
-	has_called = call_driver();
+	call_driver();
 	if (is_up && is_waiting)
 		ask_again();
 	if (!is_up || !atomic_load(&sc_tracer.cupti_on))
@@ -395,11 +405,9 @@ void sc_cupti_session_stop(void)
 	flush_records(0); /* what is finished comes even if the rest does not */
 	for (int i = 0; i < N_KINDS; i++)
 		sc_tracer.cupti.disable(KINDS[i].kind);
-	n_missed = 0;
-	flush_and_watch(SC_CUPTI_FLUSH_FORCED, 0);
-	/* A process that ends before the first look: CUPTI asked for room, and gave nothing back
-	 * though it was forced to. */
-	if (!taken_ns && n_seen == 0 && atomic_load(&sc_tracer.callbacks.n) > 0)
+	flush_records(SC_CUPTI_FLUSH_FORCED);
+	/* CUPTI asked for room, and gave nothing back though it was forced to. */
+	if (atomic_load(&sc_tracer.n_completed) == n_seen && has_lent_buffer())
 		say_taken();
 }
 
