@@ -627,6 +627,8 @@ static const struct {
 	{"ncclKernel_SendRecv_RING_SIMPLE_Sum_int8_t(ncclWorkElem)", true, true, 5},
 	{"ncclDevKernel_Generic(ncclDevKernelArgsStorage<4096ul>)", true, true, -1},
 	{"void dpsk::ep::internode::dispatch<false, 4>(int)", true, false, 4},
+	{"EpDispatchInterNodeKernel_bf16", true, false, 4},
+	{"void moe_alltoall::moeA2ACombineKernel<8>(int)", true, false, 4},
 	{"void vllm::cross_device_reduce_1stage<__half, 8>(int)", true, false, 0},
 	{"void multimem_all_reduce_kernel<c10::BFloat16, 16>(c10::BFloat16*)", true, false, 0},
 	{"void multimem_all_gather_kernel<16>(void*)", true, false, 1},

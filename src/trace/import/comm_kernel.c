@@ -9,11 +9,14 @@
 
 /* Words that make a kernel one that communicates, wherever they stand in the name; lower case. */
 static const char *const LIBRARIES[] = {"msccl", "oneccl", "ccl_kernel", "userbuffers", "nvshmem"};
-/* The same as whole words of the function's own name: DeepEP, vLLM, TensorRT-LLM, PyTorch's
- * symmetric memory, which has all-reduces in the switch as "multimem_all_reduce_kernel". */
+/* The same as whole words of the function's own name: DeepEP (of its second version
+ * "hybrid_dispatch_impl"), HybridEP, MORI, Mooncake, vLLM, TensorRT-LLM, PyTorch's symmetric
+ * memory, which has all-reduces in the switch as "multimem_all_reduce_kernel". */
 static const char *const WORDS[] = {
-	"epinternode", "epintranode", "crossdevicereduce", "multimem",
-	"allreduce",   "allgather",   "reducescatter",     "alltoall",
+	"epinternode",  "epintranode",        "epdispatch",        "epcombine",
+	"dispatchimpl", "combineimpl",        "a2adispatch",       "a2acombine",
+	"epjit",        "hybridepdevicesync", "crossdevicereduce", "multimem",
+	"allreduce",    "allgather",          "reducescatter",     "alltoall",
 };
 /* Within a GPU. */
 static const char *const WITHIN[] = {"warpallreduce", "blockallreduce", "ctaallreduce",
@@ -40,6 +43,8 @@ static const struct {
 	{"notify", -1},
 	{"dispatch", SC_ALL_TO_ALL},
 	{"combine", SC_ALL_TO_ALL},
+	{"Dispatch", SC_ALL_TO_ALL},
+	{"Combine", SC_ALL_TO_ALL},
 	{"Broadcast", SC_BROADCAST},
 	{"broadcast", SC_BROADCAST},
 	{"SendRecv", SC_SEND_RECV},
