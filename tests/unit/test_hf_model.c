@@ -392,6 +392,32 @@ LOOP_TEST(parameters_are_as_published, N_OF(MODELS))
 		      "%s: %.5f of the published parameters", MODELS[_i].name, ratio);
 }
 
+/* A file that says whether queries and keys are normalized goes before its type (Llama 4 Maverick).
+ */
+TEST(norms_of_queries_are_the_files)
+{
+	for (int has = 0; has < 2; has++) {
+		struct sc_config cfg;
+		const char *path = write_json(sc_arena_printf(
+			&arena,
+			"{\"model_type\": \"llama4_text\", \"hidden_size\": 1024, "
+			"\"num_hidden_layers\": 4, \"num_attention_heads\": 8, "
+			"\"intermediate_size\": 2048, \"intermediate_size_mlp\": 4096, "
+			"\"num_local_experts\": 4, \"num_experts_per_tok\": 1, "
+			"\"vocab_size\": 32000, \"use_qk_norm\": %s}",
+			has ? "true" : "false"));
+
+		sc_config_init(&cfg);
+		set_all(&cfg,
+			sc_arena_printf(&arena,
+					"cluster.gpu=h100-sxm-80gb gpus=1 training.global_batch=8 "
+					"model=%s model.seq=2048",
+					path));
+		unlink(path);
+		ck_assert_int_eq(resolve_config(&cfg)->config.model.qk_norm, has);
+	}
+}
+
 /* What is refused, and the field that the message names. */
 static const struct {
 	const char *json, *named;
