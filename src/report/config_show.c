@@ -314,11 +314,13 @@ static void append_line(const struct writer *w, const struct sc_field *field, co
 		append_import(w, field, section, place, out);
 		return;
 	}
-	/* Values that are still "not given" after resolving do not apply to this request. */
+	/* Values that are still "not given" after resolving do not apply to this request, nor do
+	 * those that no file may give. */
 	has_name = (field->type == SC_F_ENUM || field->type == SC_F_FLAGS) &&
 		   sc_enum_name(field->names, *(const int *)place);
 	if (field->type != SC_F_BOOL && !has_name &&
-	    (field->type == SC_F_ENUM || sc_field_is_absent(field, place)))
+	    (field->type == SC_F_ENUM || sc_field_is_absent(field, place) ||
+	     (field->type == SC_F_INT && (double)*(const int64_t *)place < field->min)))
 		return;
 	snprintf(path, sizeof(path), "%s%s%s", section, *section ? "." : "", field->key);
 	sc_strbuf_printf(out, "%s%s: ", *section ? "  " : "", field->key);

@@ -148,7 +148,8 @@ static int resolve_model(const struct sc_resolver *res)
 		if (rc)
 			return rc;
 	}
-	if (model->family == SC_DLRM && (int)model->interaction == SC_NOT_GIVEN)
+	if (model->family == SC_DLRM && (int)model->interaction == SC_NOT_GIVEN &&
+	    model->hstu.layers < 1)
 		model->interaction = SC_INTERACT_DOT;
 	resolve_widths(model);
 	if (sc_model_is_transformer(model)) {
