@@ -1,8 +1,6 @@
 /* stepcast calibrate: a stack's own runs as a software profile. */
 #include <string.h>
 
-#include "base/file.h"
-#include "base/threads.h"
 #include "cli/commands.h"
 #include "cli/start.h"
 #include "report/calibration_report.h"

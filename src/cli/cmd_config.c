@@ -4,12 +4,10 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "base/file.h"
 #include "base/num.h"
 #include "cli/commands.h"
 #include "cli/start.h"
 #include "core/foreign/foreign.h"
-#include "core/profile/paths.h"
 #include "report/config_export.h"
 #include "report/config_show.h"
 #include "study/evaluate/evaluate.h"

@@ -3,9 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/file.h"
 #include "base/num.h"
-#include "base/threads.h"
 #include "cli/commands.h"
 #include "cli/start.h"
 #include "core/foreign/nccl_tests.h"

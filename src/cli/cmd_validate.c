@@ -3,10 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/threads.h"
 #include "cli/commands.h"
 #include "cli/start.h"
-#include "report/parts.h"
 #include "report/sweep_report.h"
 #include "study/validate/choices.h"
 

@@ -12,7 +12,6 @@
 #include "base/units.h"
 #include "cli/start.h"
 #include "core/config/config.h"
-#include "core/embedding/reuse.h"
 #include "core/machine/device.h"
 #include "core/machine/fabric.h"
 #include "core/machine/software.h"

@@ -9,7 +9,6 @@
 #include "base/file.h"
 #include "base/num.h"
 #include "base/units.h"
-#include "core/embedding/reuse.h"
 #include "study/shard/shard.h"
 #include "study/shard/shard_iteration.h"
 #include "study/shard/shard_objective.h"

@@ -3,7 +3,6 @@
 #include <inttypes.h>
 
 #include "base/json_out.h"
-#include "core/config/config_schedule.h"
 #include "report/config_show.h"
 #include "report/parts.h"
 #include "study/shard/shard_choose.h"

@@ -7,7 +7,6 @@
 #include "core/config/catalog_priv.h"
 #include "core/config/config_priv.h"
 #include "core/profile/paths.h"
-#include "core/profile/profile_priv.h"
 
 enum { BLOCK_BYTES = 1 << 14 };
 

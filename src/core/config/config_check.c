@@ -1,6 +1,5 @@
 /* Does a filled request fit together? Each message says what to do about it. */
 #include <inttypes.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -6,7 +6,6 @@
 
 #include "base/units.h"
 #include "models/fit/fit_cells_priv.h"
-#include "models/linear_attention.h"
 #include "models/op_model_priv.h"
 
 #define MODULE_SPREAD_FRAC 0.2

@@ -6,7 +6,6 @@
 
 #include "base/fields.h"
 #include "base/fnv.h"
-#include "models/collective/collective_priv.h"
 #include "models/fit/fit_priv.h"
 
 enum { MAX_DEVICES_SHOWN = 8 };

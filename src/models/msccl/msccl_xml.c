@@ -3,7 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/fields.h"
 #include "base/vec.h"
 #include "base/xml.h"
 #include "models/msccl/msccl.h"

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/fnv.h"
-#include "base/units.h"
 #include "predict/dlrm/dlrm.h"
 #include "predict/op_names.h"
 

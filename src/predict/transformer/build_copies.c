@@ -4,7 +4,6 @@
  * one sends is gone. A pass stands between build_pass_begin and build_pass_end, which takes its
  * last node and returns the node after which its output is there. */
 #include "base/units.h"
-#include "core/config/config_schedule.h"
 #include "models/offload.h"
 #include "predict/op_names.h"
 #include "predict/transformer/build_priv.h"

@@ -7,7 +7,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "core/config/config_schedule.h"
 #include "predict/op_names.h"
 #include "predict/transformer/build_priv.h"
 #include "predict/transformer/transformer_priv.h"

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "base/fnv.h"
-#include "core/config/config_schedule.h"
 #include "predict/transformer/build_priv.h"
 
 enum { N_KEPT = 16, N_ALONE = 8, MOST_CLASSES = 64, BLOCK_BYTES = 16 << 10 };

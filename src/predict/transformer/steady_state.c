@@ -3,7 +3,6 @@
  * those of the period before, they do so until the first stage leaves its steady state; and so does
  * a stage that waits for no other and on which the end depends, if no other slot's times differ by
  * more. A short run that shows this gives the long run exactly. */
-#include "predict/transformer/build_priv.h"
 #include "predict/transformer/summarize.h"
 
 #define CLOSE 1e-12

@@ -7,14 +7,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/units.h"
 #include "core/config/config_schedule.h"
 #include "models/collective/collective_files.h"
 #include "models/memory.h"
 #include "predict/op_names.h"
 #include "predict/transformer/build_priv.h"
 #include "predict/transformer/transformer_memory.h"
-#include "predict/transformer/transformer_priv.h"
 #include "predict/transformer/transformer_tower.h"
 
 /* ---- memory of the rank class nearest to its GPU's capacity, at its stage's peak ---- */

@@ -5,7 +5,6 @@
 
 #include "predict/transformer/transformer_memory.h"
 #include "predict/transformer/transformer_priv.h"
-#include "predict/transformer/transformer_tower.h"
 
 /* Adds a norm: one kernel, three passes over the tensor. */
 void add_norm(const struct dims *x, double n)

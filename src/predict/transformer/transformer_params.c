@@ -2,7 +2,6 @@
  * sums over the parts of layers, and the matrices that optimizers step whole. */
 #include <math.h>
 
-#include "core/config/config_schedule.h"
 #include "predict/matrix_steps.h"
 #include "predict/predict.h"
 #include "predict/transformer/transformer_priv.h"

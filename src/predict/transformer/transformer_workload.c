@@ -5,7 +5,6 @@
 
 #include "base/memo.h"
 #include "base/units.h"
-#include "core/config/config_schedule.h"
 #include "predict/transformer/build_priv.h"
 #include "predict/transformer/summarize.h"
 #include "predict/transformer/transformer_memory.h"

@@ -5,9 +5,7 @@
 #include <string.h>
 
 #include "base/units.h"
-#include "models/collective/collective.h"
 #include "predict/engine/simulate.h"
-#include "study/c3/c3.h"
 #include "study/c3/c3_recording.h"
 #include "trace/format/trace_file.h"
 #include "trace/graph/kernel_family.h"

@@ -4,7 +4,6 @@
 
 #include "base/rng.h"
 #include "base/search.h"
-#include "base/stats.h"
 #include "study/search/search_priv.h"
 
 /* ---- one setting at a time ---- */

@@ -7,7 +7,6 @@
 #include "base/units.h"
 #include "predict/dlrm/dlrm.h"
 #include "study/shard/shard_iteration.h"
-#include "study/shard/shard_solve_priv.h"
 
 /* HugeCTR's costs (samples/dlrm/sharding/planner.py of NVIDIA-Merlin/HugeCTR) are a problem for the
  * solver here, beside HugeCTR's own search in shard_hugectr.c. They are flat: nodes do not matter

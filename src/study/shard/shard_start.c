@@ -10,7 +10,6 @@
 #include "predict/dlrm/dlrm.h"
 #include "study/shard/shard_ledger.h"
 #include "study/shard/shard_objective.h"
-#include "study/shard/shard_solve_priv.h"
 
 /* distributed-embeddings' benchmarks run with this threshold (README: --column_slice_threshold 1280
  * Mi). */

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/csv.h"
-#include "base/search.h"
 #include "base/units.h"
 #include "core/graph/op.h"
 #include "trace/export/export_priv.h"

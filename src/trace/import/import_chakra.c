@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/arena.h"
 #include "base/units.h"
 #include "trace/format/trace_columns.h"
 #include "trace/import/import_priv.h"
