@@ -148,7 +148,7 @@ int sc_predict(struct sc_predictor *p, const struct sc_request *request,
 				out->tflops_gpu_causal = 0;
 		out->warnings.n = warnings->n;
 		memcpy(out->warnings.text, warnings->text, warnings->n * sizeof(warnings->text[0]));
-		w->op_info(self, &p->timeline, &in);
+		w->fill_reading(self, &p->timeline, &in);
 		in.brief = opts->brief;
 		sc_read_timeline(&p->reader, &in, &out->reading);
 		out->iteration_ms = out->reading.iteration_ms;

@@ -28,8 +28,8 @@ struct sc_workload {
 	/* Says after a run whether the graph must be built and run once more; NULL: never. */
 	bool (*again)(void *self, const struct sc_timeline *timeline);
 	/* Sets what a reading must know: period, waits, names, last node. Borrows its arguments. */
-	void (*op_info)(void *self, const struct sc_timeline *timeline,
-			struct sc_reading_input *out);
+	void (*fill_reading)(void *self, const struct sc_timeline *timeline,
+			     struct sc_reading_input *out);
 	bool (*takes)(const struct sc_request *request);
 	void (*destroy)(void *self); /* frees what it keeps between predictions; NULL: nothing */
 	int (*init)(void *self, const struct sc_setup *setup, struct sc_err *err);

@@ -201,7 +201,7 @@ static int dlrm_workload_build(void *p, struct sc_err *err)
 	return 0;
 }
 
-static void op_info(void *p, const struct sc_timeline *timeline, struct sc_reading_input *out)
+static void fill_reading(void *p, const struct sc_timeline *timeline, struct sc_reading_input *out)
 {
 	struct self *self = p;
 
@@ -265,7 +265,7 @@ const struct sc_workload sc_dlrm_workload = {
 	.self_bytes = sizeof(struct self),
 	.init = dlrm_workload_init,
 	.build = dlrm_workload_build,
-	.op_info = op_info,
+	.fill_reading = fill_reading,
 	.conclude = conclude,
 	.destroy = destroy,
 };

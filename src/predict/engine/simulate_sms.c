@@ -304,7 +304,7 @@ static void expand(struct sc_simulator *sim, const struct sim_sm *sm)
 }
 
 /* Marks the kernels that should give SMs at their next wave boundary. */
-static void plan_boundaries(struct sc_simulator *sim, const struct sim_sm *sm)
+static void mark_givers(struct sc_simulator *sim, const struct sim_sm *sm)
 {
 	for (uint32_t id = sm->resizable; id != SC_NONE; id = sim->acts.at[id].run_next) {
 		struct sim_act *act = &sim->acts.at[id];
@@ -330,7 +330,7 @@ void sc_sim_sm_update(struct sc_simulator *sim)
 		while (sm->queue != SC_NONE && grant_first(sim, sm))
 			continue;
 		expand(sim, sm);
-		plan_boundaries(sim, sm);
+		mark_givers(sim, sm);
 		for (uint32_t m = sm->copiers; m != SC_NONE; m = sim->acts.at[m].run_next)
 			sc_sim_slow_copier(sim, sim->flow.node[sim->acts.at[m].id].group);
 		sm->dirty = 0;

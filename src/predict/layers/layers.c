@@ -423,7 +423,7 @@ static void layers_class_name(const void *ctx, uint32_t class_id, char *buf, siz
 	snprintf(buf, n_buf, "every rank");
 }
 
-static void op_info(void *p, const struct sc_timeline *timeline, struct sc_reading_input *out)
+static void fill_reading(void *p, const struct sc_timeline *timeline, struct sc_reading_input *out)
 {
 	const struct self *self = p;
 	const uint32_t *ends = self->step_end;
@@ -470,7 +470,7 @@ const struct sc_workload sc_layers_workload = {
 	.self_bytes = sizeof(struct self),
 	.init = layers_workload_init,
 	.build = layers_workload_build,
-	.op_info = op_info,
+	.fill_reading = fill_reading,
 	.conclude = conclude,
 	.release = release,
 };

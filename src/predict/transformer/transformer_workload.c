@@ -478,7 +478,7 @@ static void leave_out_drain(const struct self *self, struct sc_reading_input *ou
 	*period = (struct sc_period){from_us, end_us[out->last], to, 2, true};
 }
 
-static void op_info(void *p, const struct sc_timeline *timeline, struct sc_reading_input *out)
+static void fill_reading(void *p, const struct sc_timeline *timeline, struct sc_reading_input *out)
 {
 	struct self *self = p;
 
@@ -557,7 +557,7 @@ const struct sc_workload sc_transformer_workload = {
 	.init = transformer_workload_init,
 	.build = transformer_workload_build,
 	.again = again,
-	.op_info = op_info,
+	.fill_reading = fill_reading,
 	.conclude = conclude,
 	.floor = floor_of,
 	.release = release,

@@ -200,7 +200,7 @@ static double open_least(const struct relaxation *x, uint32_t unit, const struct
 }
 
 /* Removes what does not fit, to a fixpoint. False: no plan costs z or less. */
-static bool eliminate(struct relaxation *x, struct question *q)
+static bool drop_unfit(struct relaxation *x, struct question *q)
 {
 	for (int step = 0; step < FIXPOINT_STEPS; step++) {
 		double work = 0.0, forced = 0.0;
@@ -335,7 +335,7 @@ static bool allows(struct relaxation *x, double z, bool weights)
 	for (int step = 0; step < FIXPOINT_STEPS && q.always > before * (1.0 + 1e-6) &&
 			   !sc_search_is_ended(x->model->problem->watch);
 	     step++) {
-		if (!eliminate(x, &q))
+		if (!drop_unfit(x, &q))
 			return false;
 		before = q.always;
 		if (weights && !weigh_pieces(x, &q))
@@ -351,7 +351,7 @@ void sc_shard_model_choices(const struct sc_shard_model *m, double z, uint32_t *
 
 	begin(&x, m);
 	q = (struct question){.room = z * x.speed_most, .total = z * x.speed_total};
-	eliminate(&x, &q);
+	drop_unfit(&x, &q);
 	for (uint32_t u = 0; u < m->units.n; u++) {
 		choice[u] = SC_UNPLACED;
 		for (uint32_t i = x.first_way.at[u];
