@@ -1,7 +1,6 @@
 /* Memory with one lifetime: allocate forward, rewind to a mark, release all at once.
  * Never returns NULL: out of memory ends the program (sc_xmalloc is the one place). */
-#ifndef SC_BASE_ARENA_H
-#define SC_BASE_ARENA_H
+#pragma once
 
 #include <stddef.h>
 #include <string.h>
@@ -44,5 +43,3 @@ void *sc_xrealloc(void *old, size_t n, size_t n_bytes); /* product checked */
 
 /* The function in place of abort() out of memory: set once, before any thread starts. */
 void sc_on_out_of_memory(void (*end)(void));
-
-#endif

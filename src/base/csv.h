@@ -1,7 +1,6 @@
 /* RFC 4180 CSV, strict: one header, every row as wide as the header, quotes doubled inside quotes.
  * Reads .csv and .csv.gz (by content). Everything is held in memory; limits give SC_ELIMIT. */
-#ifndef SC_BASE_CSV_H
-#define SC_BASE_CSV_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -66,5 +65,3 @@ void sc_csv_put_cell(FILE *out, const char *text);
 void sc_csv_put_numbers(FILE *out, const double *numbers, size_t n);
 /* Flushed: SC_EIO where not all was written. */
 int sc_csv_end(FILE *out, struct sc_err *err);
-
-#endif

@@ -1,6 +1,5 @@
 /* Rows of a CSV as structs: a field's key is a column's name. Errors name file, line, column. */
-#ifndef SC_BASE_CSV_ROWS_H
-#define SC_BASE_CSV_ROWS_H
+#pragma once
 
 #include "base/csv.h"
 #include "base/fields.h"
@@ -22,5 +21,3 @@ int sc_csv_rows_get(const struct sc_csv_rows *rows, size_t row, void *out, struc
 /* "file:line:column: error: name: ..., got "cell"" */
 int sc_csv_cell_error(const struct sc_csv *csv, size_t row, const char *column,
 		      const char *expected, struct sc_err *err);
-
-#endif

@@ -1,7 +1,6 @@
 /* Errors of the user's data or the system. The caller owns the struct and may pass NULL;
  * the first error set wins; callers may prefix context. Our own mistakes are asserts. */
-#ifndef SC_BASE_ERR_H
-#define SC_BASE_ERR_H
+#pragma once
 
 #include <stdarg.h>
 #include <stddef.h>
@@ -47,5 +46,3 @@ struct sc_warnings {
 };
 void sc_warn(struct sc_warnings *warnings, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
-
-#endif

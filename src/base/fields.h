@@ -1,8 +1,7 @@
 /* One static table per struct says which keys a mapping may have, their type, place, limits and
  * default. The same table serves the YAML loader, dotted overrides (--set, table headers),
  * `config show` and the documentation. Sub-tables nest; a path is the dotted chain of keys. */
-#ifndef SC_BASE_FIELDS_H
-#define SC_BASE_FIELDS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -140,5 +139,3 @@ int sc_field_unknown(const struct sc_field *table, const struct sc_field_place *
  * 4096, got \"x\"". */
 int sc_field_set_text(const struct sc_field_place *to, const char *text, void *object,
 		      struct sc_err *err);
-
-#endif

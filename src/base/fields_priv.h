@@ -1,6 +1,5 @@
 /* Shared by fields.c, field_text.c (a scalar into a place), field_decode.c (YAML into structs). */
-#ifndef SC_BASE_FIELDS_PRIV_H
-#define SC_BASE_FIELDS_PRIV_H
+#pragma once
 
 #include "base/fields.h"
 
@@ -32,5 +31,3 @@ int sc_field_parse_scalar(const struct sc_field_place *to, const char *text, voi
 void sc_field_put_list(const struct sc_field *field, void *at, size_t n, void *place);
 /* True, and *place is written, if `text` is a name that stands for a list. */
 bool sc_field_named_list(const struct sc_field_place *to, const char *text, void *place);
-
-#endif

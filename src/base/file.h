@@ -1,7 +1,6 @@
 /* Whole files into memory, plain or gzip (by content), with a limit on what comes out; folders;
  * names of files; what lies beside the program. */
-#ifndef SC_BASE_FILE_H
-#define SC_BASE_FILE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -46,5 +45,3 @@ bool sc_ends_with(const char *text, const char *end);
  * function is part of, wherever that was moved to and through whatever link it was started; NULL if
  * nothing is there. */
 const char *sc_beside_program(const char *path, struct sc_arena *arena);
-
-#endif

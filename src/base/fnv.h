@@ -1,6 +1,5 @@
 /* The hash of tables and provenance: FNV-1a, 64 bits (Fowler, Noll, Vo); no secret one. */
-#ifndef SC_BASE_FNV_H
-#define SC_BASE_FNV_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -30,5 +29,3 @@ static inline uint64_t sc_fnv_words(uint64_t hash, const double *numbers, size_t
 	}
 	return hash;
 }
-
-#endif

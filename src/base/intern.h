@@ -1,7 +1,6 @@
 /* Names to small ids and back: equal texts get the same id, ids count up from 0 in the order of
  * first use. A zeroed struct is an empty table. */
-#ifndef SC_BASE_INTERN_H
-#define SC_BASE_INTERN_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -38,5 +37,3 @@ static inline size_t sc_intern_count(const struct sc_intern *table)
 {
 	return table->entries.n;
 }
-
-#endif

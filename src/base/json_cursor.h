@@ -1,8 +1,7 @@
 /* JSON read where it lies, a value at a time, by a reader that knows what it wants: no tree, and
  * every error has its line and column. Strict RFC 8259, or with comments; depth and the length of
  * texts are limited. */
-#ifndef SC_CORE_JSON_CURSOR_H
-#define SC_CORE_JSON_CURSOR_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -47,5 +46,3 @@ static inline bool sc_json_cursor_failed(const struct sc_json_cursor *cursor)
 {
 	return cursor->err.code != SC_OK;
 }
-
-#endif

@@ -1,8 +1,7 @@
 /* Building a JSON result over jansson: numbers checked finite and written with a fixed number of
  * significant digits, keys sorted, writing checked. The first fault is remembered and reported by
  * sc_json_write, so that callers do not check every value. */
-#ifndef SC_BASE_JSON_OUT_H
-#define SC_BASE_JSON_OUT_H
+#pragma once
 
 #include <jansson.h>
 #include <math.h>
@@ -79,5 +78,3 @@ static inline void sc_json_count(struct sc_json *json, json_t *parent, const cha
 /* Indented by two, sorted keys, a newline at the end, flushed. Nothing is written after a fault.
  * Releases the document. */
 int sc_json_write(struct sc_json *json, FILE *out, struct sc_err *err);
-
-#endif

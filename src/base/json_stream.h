@@ -1,7 +1,6 @@
 /* JSON written as it comes, for arrays too large to hold: timelines of millions of events.
  * Memory is a buffer of 64 KiB. Write faults are remembered and reported by finish. */
-#ifndef SC_BASE_JSON_STREAM_H
-#define SC_BASE_JSON_STREAM_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -33,5 +32,3 @@ void sc_json_stream_fixed(struct sc_json_stream *stream, const char *key, double
 			  unsigned n_decimals);
 /* Everything must have been ended. Flushes; frees in any case. */
 int sc_json_stream_finish(struct sc_json_stream *stream, struct sc_err *err);
-
-#endif

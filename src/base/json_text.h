@@ -1,6 +1,5 @@
 /* Decodes a text of JSON. */
-#ifndef SC_BASE_JSON_TEXT_H
-#define SC_BASE_JSON_TEXT_H
+#pragma once
 
 #include "base/strbuf.h"
 
@@ -15,5 +14,3 @@ struct sc_json_faults sc_json_decode(const char *at, size_t n, struct sc_strbuf 
 void sc_json_quote(const char *text, struct sc_strbuf *out);
 /* The value of a hex digit, or -1. */
 int sc_hex_digit(char c);
-
-#endif

@@ -1,7 +1,6 @@
 /* Answers remembered by all that was asked: a key of numbers, compared bit by bit. Emptied when
  * full, so that it never grows without bound. One thread. */
-#ifndef SC_BASE_MEMO_H
-#define SC_BASE_MEMO_H
+#pragma once
 
 #include <stddef.h>
 #include <string.h>
@@ -43,5 +42,3 @@ static inline void sc_memo_put_all(struct sc_memo_key *key, const double *number
 	for (size_t i = 0; i < n; i++)
 		SC_VEC_PUSH(&key->numbers, numbers[i]);
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* Files that are whole or as they were: written beside their name, and renamed at the end. */
-#ifndef SC_BASE_OUTPUT_H
-#define SC_BASE_OUTPUT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -22,5 +21,3 @@ const char *sc_output_part(const struct sc_output *out);
 /* The file gets its name: that of create, or `path` in the same folder. Frees in any case. */
 int sc_output_commit(struct sc_output *out, const char *path, struct sc_err *err);
 void sc_output_discard(struct sc_output *out);
-
-#endif

@@ -1,7 +1,6 @@
 /* How far a long task is, on one line of a terminal, redrawn at most four times a second.
  * All functions take NULL and then do nothing: the caller makes one only if progress is wanted. */
-#ifndef SC_BASE_PROGRESS_H
-#define SC_BASE_PROGRESS_H
+#pragma once
 
 #include <stdint.h>
 #include <stdio.h>
@@ -17,5 +16,3 @@ void sc_progress_destroy(struct sc_progress *progress);
 
 /* Seconds of a clock that only goes on. */
 double sc_now_s(void);
-
-#endif

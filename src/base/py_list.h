@@ -1,7 +1,6 @@
 /* A list as Python or JSON writes it: of calls with named arguments, NAME(key=value, ...), or of
  * mappings with texts as keys; values are texts, numbers, names, lists. Nothing is computed. */
-#ifndef SC_BASE_PY_LIST_H
-#define SC_BASE_PY_LIST_H
+#pragma once
 
 #include "base/yaml.h"
 
@@ -14,5 +13,3 @@ int sc_py_read(const struct sc_source *text, size_t *pos, struct sc_arena *arena
  */
 int sc_py_list_parse(const struct sc_source *text, struct sc_arena *arena, struct sc_yaml **out,
 		     struct sc_err *err);
-
-#endif

@@ -2,8 +2,7 @@
  * shared counter and gets the results of all, so all know the same and go the same way; only rank 0
  * writes. A wait sleeps, since MPI itself would spin, and ends: at a signal, or after a multiple of
  * the longest that this process itself has worked. All functions are for the thread that began. */
-#ifndef SC_BASE_RANKS_H
-#define SC_BASE_RANKS_H
+#pragma once
 
 #include <signal.h>
 #include <stdbool.h>
@@ -35,5 +34,3 @@ static inline bool sc_ranks_helps(const struct sc_ranks *ranks)
 {
 	return ranks && ranks->self > 0;
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* Reproducible random numbers: the same seed gives the same numbers on every machine.
  * Generator: xoshiro256**, seeded by splitmix64 (Blackman and Vigna, prng.di.unimi.it). */
-#ifndef SC_BASE_RNG_H
-#define SC_BASE_RNG_H
+#pragma once
 
 #include <stdint.h>
 
@@ -18,5 +17,3 @@ static inline double sc_rng_uniform(struct sc_rng *rng)
 }
 uint64_t sc_rng_below(struct sc_rng *rng, uint64_t n); /* 0 .. n-1, unbiased; n > 0 */
 double sc_rng_normal(struct sc_rng *rng);              /* mean 0, deviation 1 */
-
-#endif

@@ -1,6 +1,5 @@
 /* Binary search and comparisons to sort by, written once. */
-#ifndef SC_BASE_SEARCH_H
-#define SC_BASE_SEARCH_H
+#pragma once
 
 #include <stddef.h>
 #include <stdlib.h>
@@ -43,5 +42,3 @@ static inline int sc_compare_texts(const void *left, const void *right)
 
 /* qsort of an array that may be empty, where its address may be NULL. */
 #define SC_SORT(at, n, compare) ((n) > 0 ? qsort((at), (n), sizeof(*(at)), (compare)) : (void)0)
-
-#endif

@@ -1,7 +1,6 @@
 /* Summaries of samples. Sums run in index order, so equal input gives equal bytes.
  * An empty sample gives NAN: the caller decides what to say. */
-#ifndef SC_BASE_STATS_H
-#define SC_BASE_STATS_H
+#pragma once
 
 #include <stddef.h>
 
@@ -39,5 +38,3 @@ struct sc_accuracy {
 /* Measured values are > 0. */
 struct sc_accuracy sc_accuracy_compute(const double *predicted, const double *measured, size_t n,
 				       struct sc_arena *scratch);
-
-#endif

@@ -1,7 +1,6 @@
 /* Text that grows. Invariants: at == NULL only if cap == 0; else n < cap and at[n] == '\0'.
  * A zeroed struct is an empty text. Out of memory ends the program. */
-#ifndef SC_BASE_STRBUF_H
-#define SC_BASE_STRBUF_H
+#pragma once
 
 #include <stdarg.h>
 #include <stdbool.h>
@@ -47,5 +46,3 @@ static inline const char *sc_plural(uint64_t n)
 {
 	return n == 1 ? "" : "s";
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* N independent items over J threads. Items are handed out in order; the result does not depend on
  * timing: when items fail, the error is that of the lowest one. */
-#ifndef SC_BASE_THREADS_H
-#define SC_BASE_THREADS_H
+#pragma once
 
 #include <stddef.h>
 
@@ -22,5 +21,3 @@ struct sc_work {
  * rest do the work. */
 int sc_parallel_for(const struct sc_work *work, struct sc_err *err);
 unsigned sc_cpu_count(void); /* processors online, at least 1 */
-
-#endif

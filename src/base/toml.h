@@ -1,7 +1,6 @@
 /* TOML to the tree of base/yaml.h, over toml++. Dates are texts. Size, depth and count are limited
  * as YAML's are. */
-#ifndef SC_BASE_TOML_H
-#define SC_BASE_TOML_H
+#pragma once
 
 #include "base/yaml.h"
 
@@ -14,6 +13,4 @@ int sc_toml_parse(const struct sc_source *source, struct sc_arena *arena, struct
 		  struct sc_err *err);
 #ifdef __cplusplus
 }
-#endif
-
 #endif

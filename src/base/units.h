@@ -1,7 +1,6 @@
 /* The only place for conversion factors. Modelled time is in microseconds (double),
  * bandwidth `_gbps` in 1e9 bytes per second, rates `_tflops` in 1e12 FLOP per second. */
-#ifndef SC_BASE_UNITS_H
-#define SC_BASE_UNITS_H
+#pragma once
 
 #include <stdint.h>
 
@@ -49,5 +48,3 @@ static inline double sc_mhz_cycles_us(double cycles, double mhz)
 {
 	return cycles / mhz;
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* Text of unknown origin made safe for output that must be UTF-8. */
-#ifndef SC_BASE_UTF8_H
-#define SC_BASE_UTF8_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -24,5 +23,3 @@ static inline size_t sc_utf8_put(uint32_t c, char out[4])
 /* Wide text as UTF-8: at most n - 1 bytes and a NUL, whole characters only; what is none becomes
  * U+FFFD. Returns the bytes written. */
 size_t sc_wide_to_utf8(const wchar_t *text, char *out, size_t n);
-
-#endif

@@ -1,7 +1,6 @@
 /* A growing array: SC_VEC(type) name = {0}; SC_VEC_PUSH(&name, value); free with SC_VEC_RELEASE.
  * Invariant: n <= cap; at == NULL only if cap == 0. */
-#ifndef SC_BASE_VEC_H
-#define SC_BASE_VEC_H
+#pragma once
 
 #include <stdlib.h>
 
@@ -35,5 +34,3 @@
 		(v)->at = NULL;        \
 		(v)->n = (v)->cap = 0; \
 	} while (0)
-
-#endif

@@ -1,7 +1,6 @@
 /* A small reader of XML: one element after the other, with its attributes. Nothing is copied: names
  * and values point into the text, and do not end in a NUL. */
-#ifndef SC_BASE_XML_H
-#define SC_BASE_XML_H
+#pragma once
 
 #include <stdbool.h>
 #include <string.h>
@@ -43,5 +42,3 @@ const struct sc_xml_attribute *sc_xml_get(const struct sc_xml *r, const char *na
 int sc_xml_int(const struct sc_xml *r, struct sc_xml_range range, int *out);
 /* An error at a place of the text: r->tag, r->end, an attribute's. */
 int sc_xml_fail(const struct sc_xml *r, const char *at, const char *text);
-
-#endif

@@ -1,8 +1,7 @@
 /* Strict YAML over libyaml: one document, mappings with unique keys, no aliases or anchors or tags,
  * depth, size and count limited. Values are decoded through field tables (base/fields.h). Errors
  * carry file, 1-based line and column, and a nearest-key hint. */
-#ifndef SC_BASE_YAML_H
-#define SC_BASE_YAML_H
+#pragma once
 
 #include "base/fields.h"
 #include "base/file.h"
@@ -45,5 +44,3 @@ struct sc_yaml_opts {
  * `opts` may be NULL. */
 int sc_yaml_decode(const struct sc_yaml *map, const struct sc_field *table, void *object,
 		   struct sc_arena *arena, struct sc_yaml_opts *opts, struct sc_err *err);
-
-#endif

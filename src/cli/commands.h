@@ -1,6 +1,5 @@
 /* The commands: one list gives dispatch, help, man pages and completion. */
-#ifndef SC_CLI_COMMANDS_H
-#define SC_CLI_COMMANDS_H
+#pragma once
 
 #include "lib/options.h"
 
@@ -26,5 +25,3 @@ void sc_complete(const struct sc_command *command, int n_words, char *const *wor
 
 /* The whole program, without the check of stdout at the end. */
 int sc_cli_run(int argc, char **argv);
-
-#endif

@@ -1,6 +1,5 @@
 /* The machine that --device or --cluster name, for commands about one collective. */
-#ifndef SC_CLI_NETWORK_H
-#define SC_CLI_NETWORK_H
+#pragma once
 
 #include "models/collective/collective.h"
 
@@ -27,5 +26,3 @@ struct sc_cli_network {
  * are 0 are as many as the ranks fill, else one. */
 int sc_cli_network(const struct sc_op_cluster *given, struct sc_arena *arena,
 		   struct sc_request *request, struct sc_cli_network *out, struct sc_err *err);
-
-#endif

@@ -1,6 +1,5 @@
 /* One operation in words: a kind, and keys with values as "m=8192", by tables of fields. */
-#ifndef SC_CLI_OP_ARGS_H
-#define SC_CLI_OP_ARGS_H
+#pragma once
 
 #include "base/fields.h"
 #include "core/embedding/embedding.h"
@@ -37,5 +36,3 @@ int sc_op_args_parse(const struct sc_op_kind_info *info, const char *const *word
 /* `device` may be NULL for a collective. */
 void sc_op_make(const struct sc_op_kind_info *info, const struct sc_op_args *a,
 		const struct sc_device *device, struct sc_op *out);
-
-#endif

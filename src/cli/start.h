@@ -1,7 +1,6 @@
 /* The first and last steps of every command: parse, answer --help, print errors, write files. The
  * only place that writes to stderr. */
-#ifndef SC_CLI_START_H
-#define SC_CLI_START_H
+#pragma once
 
 #include <jansson.h>
 #include <signal.h>
@@ -73,5 +72,3 @@ int sc_cli_set(const struct sc_arg_list *sets, struct sc_arena *arena, struct sc
 /* A config file with the --set texts applied. */
 int sc_cli_config(const char *path, const struct sc_arg_list *sets, struct sc_arena *arena,
 		  struct sc_config *out, struct sc_err *err);
-
-#endif

@@ -1,7 +1,6 @@
 /* Structs and checks that the parts of libstepcast share. Every public function that does something
  * is between sc_api_enter and sc_api_leave. */
-#ifndef SC_LIB_API_PRIV_H
-#define SC_LIB_API_PRIV_H
+#pragma once
 
 #include <jansson.h>
 #include <locale.h>
@@ -37,5 +36,3 @@ struct stepcast_request {
 	struct sc_config config; /* with what was set */
 	SC_VEC(struct sc_api_setting) settings;
 };
-
-#endif

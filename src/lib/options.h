@@ -1,7 +1,6 @@
 /* Command lines by table: each command lists its options once; parsing, --help, the man page and
  * shell completion come from that list. Knows nothing of what the options do. */
-#ifndef SC_LIB_OPTIONS_H
-#define SC_LIB_OPTIONS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -153,5 +152,3 @@ int sc_options_parse(const struct sc_line *line, void *into, struct sc_arena *ar
 void sc_options_usage(const struct sc_command *command, struct sc_strbuf *out); /* one line */
 /* Writes the help for a terminal, or as a man page in roff. */
 void sc_options_help(const struct sc_command *command, bool man, struct sc_strbuf *out);
-
-#endif

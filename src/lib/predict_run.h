@@ -1,7 +1,6 @@
 /* Questions to `stepcast predict` and `sweep`, and a run of predict: a config's prediction, for the
  * commands and the library. */
-#ifndef SC_LIB_PREDICT_RUN_H
-#define SC_LIB_PREDICT_RUN_H
+#pragma once
 
 #include "base/csv.h"
 #include "base/ranks.h"
@@ -63,5 +62,3 @@ extern const struct sc_sweep_args sc_sweep_defaults;
 /* The table or the grid that they ask for, with no column that the result has too. */
 int sc_sweep_args_cases(const struct sc_sweep_args *args, struct sc_arena *arena,
 			struct sc_csv *out, struct sc_err *err);
-
-#endif

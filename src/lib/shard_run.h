@@ -1,7 +1,6 @@
 /* `stepcast shard`: what may be asked, for the command and the library, and one run of it with its
  * result in each form. */
-#ifndef SC_LIB_SHARD_RUN_H
-#define SC_LIB_SHARD_RUN_H
+#pragma once
 
 #include "core/config/config.h"
 #include "lib/options.h"
@@ -26,5 +25,3 @@ struct sc_shard_report *sc_shard_run(const struct sc_shard_args *args,
 				     const struct sc_request *request, struct sc_arena *arena,
 				     struct sc_err *err);
 void sc_shard_report_release(struct sc_shard_report *report);
-
-#endif

@@ -1,7 +1,6 @@
 /* Embedding kernels of the tables (or shards of tables) that one rank looks up together: one fused
  * kernel forward, one update backward, one prefetch where rows are cached from host memory. */
-#ifndef SC_MODELS_EMBEDDING_KERNEL_H
-#define SC_MODELS_EMBEDDING_KERNEL_H
+#pragma once
 
 #include "core/embedding/shard_plan.h"
 #include "core/machine/device.h"
@@ -45,5 +44,3 @@ void sc_embedding_shapes_of(const struct sc_device *device, const struct sc_embe
 			    size_t n, struct sc_embedding_shape *out);
 /* The bytes of optimizer state of one row of that many columns. */
 double sc_row_state_bytes(enum sc_row_optimizer optimizer, double cols);
-
-#endif

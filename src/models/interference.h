@@ -2,8 +2,7 @@
  * SMs by space, shares the rest by max-min fairness, and so finds what they lose by each other.
  * Beside SMs, memory bandwidth and links (op models, collective model) they share the path to
  * memory: crossbar and caches. Its loads: the device's `interference`, SC_RES_L2 of a cost. */
-#ifndef SC_MODELS_INTERFERENCE_H
-#define SC_MODELS_INTERFERENCE_H
+#pragma once
 
 #include "core/graph/cost.h"
 #include "core/machine/device.h"
@@ -108,5 +107,3 @@ void sc_interfere_adders(const struct sc_transfer *transfer, struct sc_cost *cos
 /* The cost of summing what n_ranks - 1 peers have sent, after copies: a memory-bound kernel. It is
  * zero for collectives that only move data. */
 void sc_interfere_reduce(const struct sc_transfer *transfer, struct sc_cost *out);
-
-#endif

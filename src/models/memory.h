@@ -1,6 +1,5 @@
 /* Memory per GPU of a training run, by part: from parameters, activations and sharding. */
-#ifndef SC_MODELS_MEMORY_H
-#define SC_MODELS_MEMORY_H
+#pragma once
 
 #include "core/config/config.h"
 
@@ -40,5 +39,3 @@ void sc_memory_estimate(const struct sc_request *request, const struct sc_memory
  * backward; the capacity is the device's. */
 void sc_memory_replica(const struct sc_request *request, double params, double matrix_bytes,
 		       double kept_bytes, struct sc_memory *out);
-
-#endif

@@ -1,8 +1,7 @@
 /* Times of training.offload: how fast states that it keeps off the GPUs come and go, and the
  * optimizer's step on the CPU (ZeRO-Offload, Ren et al., ATC 2021; ZeRO-Infinity, Rajbhandari et
  * al., SC 2021). */
-#ifndef SC_MODELS_OFFLOAD_H
-#define SC_MODELS_OFFLOAD_H
+#pragma once
 
 #include "core/config/config.h"
 #include "models/collective/collective.h"
@@ -36,5 +35,3 @@ double sc_offload_layers_frac(const struct sc_offload *off, double layers);
  * that the GPU updated to where they are kept. */
 double sc_host_step_us(const struct sc_request *request, const struct sc_fabric *fabric,
 		       double updated, double step_bytes);
-
-#endif

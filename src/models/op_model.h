@@ -1,7 +1,6 @@
 /* One model per op kind: shape and device in, cost out. Add a model: one .c file with a
  * `const struct sc_op_model`, one row in the list in op_model.c. */
-#ifndef SC_MODELS_OP_MODEL_H
-#define SC_MODELS_OP_MODEL_H
+#pragma once
 
 #include "core/graph/cost.h"
 #include "core/graph/op.h"
@@ -37,5 +36,3 @@ double sc_attention_flop(const struct sc_attention_shape *shape);
  * *unit_bytes; 1 where they are. */
 double sc_gemm_rows_factor(const struct sc_device *device, enum sc_dtype dtype, double elements,
 			   double *unit_bytes);
-
-#endif

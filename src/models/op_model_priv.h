@@ -1,6 +1,5 @@
 /* Helpers of all op models: trust in a time, limits that overlap, rates of memory and caches. */
-#ifndef SC_MODELS_OP_MODEL_PRIV_H
-#define SC_MODELS_OP_MODEL_PRIV_H
+#pragma once
 
 #include "models/op_model.h"
 
@@ -24,5 +23,3 @@ static inline int64_t sc_kernel_capability(const struct sc_device *device)
 }
 /* The time of `bytes` over the device's memory with a ramp: half of the rate at half_bytes. */
 double sc_memory_us(const struct sc_device *device, double bytes, double eff, double half_bytes);
-
-#endif

@@ -2,8 +2,7 @@
  * rates of caches of any size, the skew of row-wise shards. `reuse` is resolved
  * (core/embedding/reuse.h); SC_REUSE_DEFAULT without a histogram counts as uniform. `rows` and
  * `lookups` are of one table; 0 lookups give 0. */
-#ifndef SC_MODELS_ROW_REUSE_H
-#define SC_MODELS_ROW_REUSE_H
+#pragma once
 
 #include "core/embedding/embedding.h"
 
@@ -50,5 +49,3 @@ double sc_row_reuse_number(struct sc_row_memo *memo, const struct sc_reuse *reus
 /* `memo` may be NULL. */
 double sc_row_fact(struct sc_row_memo *memo, const struct sc_reuse *reuse,
 		   const struct sc_row_question *question);
-
-#endif

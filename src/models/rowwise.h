@@ -1,6 +1,5 @@
 /* Bytes and FLOP of the usual row-wise kernels, by their names in tables and on command lines. */
-#ifndef SC_MODELS_ROWWISE_H
-#define SC_MODELS_ROWWISE_H
+#pragma once
 
 #include "core/graph/op.h"
 
@@ -20,5 +19,3 @@ extern const char *const sc_rowwise_names[]; /* NULL-ended, in the order of sc_r
  * the input and, for norms, of their weights. */
 void sc_rowwise_shape_set(enum sc_rowwise_kind kind, bool backward, double element_bytes,
 			  double rows, double cols, struct sc_rowwise_shape *out);
-
-#endif

@@ -1,7 +1,6 @@
 /* The pairs of queries and keys that meet in sparse attention. Times are an op model
  * (models/op_model.h), of SC_OP_SPARSE. */
-#ifndef SC_MODELS_SPARSE_ATTENTION_H
-#define SC_MODELS_SPARSE_ATTENTION_H
+#pragma once
 
 #include "core/graph/op.h"
 
@@ -9,5 +8,3 @@
 double sc_sparse_pairs(const struct sc_sparse_shape *shape);
 /* The FLOP of attention and of the indexer's scores. */
 double sc_sparse_flop(const struct sc_sparse_shape *shape);
-
-#endif

@@ -2,8 +2,7 @@
  * the first of these that is true of it: it computes, copies, transfers, waits for another stage,
  * for its peers, for the host; else it is done. Every share is the measure of a set of times, so
  * that it changes little when the timeline does. */
-#ifndef SC_PREDICT_ACCOUNT_H
-#define SC_PREDICT_ACCOUNT_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -144,5 +143,3 @@ double sc_active_of_class_us(struct sc_accountant *accountant, uint32_t class_id
 double sc_comm_of_class_us(struct sc_accountant *accountant, uint32_t class_id);
 void sc_account_of_class(struct sc_accountant *accountant, uint32_t class_id,
 			 struct sc_account *out);
-
-#endif

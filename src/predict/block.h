@@ -7,8 +7,7 @@
  *     h' = h + host_us,   g' = max(g, h + lead_us) + gpu_us
  * and such maps compose (a max-plus linear system; Baccelli et al., Synchronization and Linearity).
  */
-#ifndef SC_PREDICT_BLOCK_H
-#define SC_PREDICT_BLOCK_H
+#pragma once
 
 #include "base/arena.h"
 #include "base/memo.h"
@@ -262,5 +261,3 @@ uint64_t sc_block_print(struct sc_block *block);
 /* Compose summaries: a then b, and n times a. */
 struct sc_summary sc_summary_then(const struct sc_summary *a, const struct sc_summary *b);
 struct sc_summary sc_summary_repeat(const struct sc_summary *a, double n);
-
-#endif

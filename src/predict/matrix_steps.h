@@ -1,7 +1,6 @@
 /* Optimizers that step whole matrices: Muon, Shampoo, K-FAC. Work that is not done at every step
  * counts with its share of one. This file knows nothing of models: callers list their matrices. */
-#ifndef SC_PREDICT_MATRIX_STEPS_H
-#define SC_PREDICT_MATRIX_STEPS_H
+#pragma once
 
 #include "predict/block.h"
 
@@ -21,5 +20,3 @@ double sc_matrix_owner_excess(const struct sc_matrix *a, int n);
 /* Returns the states that are not of the weights' size (Shampoo, K-FAC) on one of `replicas`. */
 double sc_matrix_bytes(const struct sc_request *request, const struct sc_matrix *a,
 		       double replicas);
-
-#endif

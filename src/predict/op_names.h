@@ -1,7 +1,6 @@
 /* Names of the ops that builders put into graphs: an X-macro table, id -> text for reports, and the
  * packing of a name with chunk and micro-batch into a node's op id. */
-#ifndef SC_PREDICT_OP_NAMES_H
-#define SC_PREDICT_OP_NAMES_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -257,5 +256,3 @@ static inline unsigned sc_op_unpack_run(unsigned op)
 {
 	return sc_op_unpack_micro_batch(op) >> SC_OP_LAYERS_BITS;
 }
-
-#endif

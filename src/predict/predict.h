@@ -1,7 +1,6 @@
 /* The one pipeline: request -> workload -> graph -> simulate -> reading -> prediction. Callers ask
  * for a prediction, or for a floor below it; a predictor keeps its memory between calls. */
-#ifndef SC_PREDICT_PREDICT_H
-#define SC_PREDICT_PREDICT_H
+#pragma once
 
 #include "core/config/config.h"
 #include "core/config/likeness.h"
@@ -100,5 +99,3 @@ int sc_predict_floor(struct sc_predictor *predictor, const struct sc_request *re
 		     const struct sc_predict_opts *opts, struct sc_floor *out, struct sc_err *err);
 /* Returns what sc_predict ran with keep_graph, borrowed until the next call. */
 struct sc_ran sc_predictor_ran(const struct sc_predictor *predictor);
-
-#endif

@@ -1,7 +1,6 @@
 /* The reading of a simulated iteration, predicted or replayed: where the time of its GPUs goes,
  * which chain of activities decides when it ends, and what that chain is made of. */
-#ifndef SC_PREDICT_READING_H
-#define SC_PREDICT_READING_H
+#pragma once
 
 #include "predict/account.h"
 #include "predict/engine/critical_path.h"
@@ -96,5 +95,3 @@ struct sc_reader {
 void sc_reader_release(struct sc_reader *reader);
 void sc_read_timeline(struct sc_reader *reader, const struct sc_reading_input *in,
 		      struct sc_reading *out);
-
-#endif

@@ -1,7 +1,6 @@
 /* The interface of a workload, the training of a model of one family: it builds a graph, says what
  * a reading must know of it, and concludes. Who predicts asks nothing else about it. */
-#ifndef SC_PREDICT_WORKLOAD_H
-#define SC_PREDICT_WORKLOAD_H
+#pragma once
 
 #include "predict/engine/simulate.h"
 #include "predict/reading.h"
@@ -46,5 +45,3 @@ struct sc_workload {
 extern const struct sc_workload sc_transformer_workload; /* transformer/transformer_workload.c */
 extern const struct sc_workload sc_dlrm_workload;        /* dlrm/dlrm_workload.c */
 extern const struct sc_workload sc_layers_workload;      /* layers/layers.c */
-
-#endif

@@ -1,7 +1,6 @@
 /* Pairs of computation and communication, predicted beside measured or recorded, as text and JSON
  * (keys: DESIGN.md §7). */
-#ifndef SC_REPORT_C3_REPORT_H
-#define SC_REPORT_C3_REPORT_H
+#pragma once
 
 #include "models/memory.h"
 #include "report/forms.h"
@@ -23,5 +22,3 @@ extern const struct sc_forms sc_c3_table_forms; /* of a struct sc_c3_table; CSV:
 /* The result is a struct sc_c3_recording; CSV: the kernels whose time alone is known, as `stepcast
  * fit --kind interference` reads them. */
 extern const struct sc_forms sc_c3_recording_forms;
-
-#endif

@@ -1,7 +1,6 @@
 /* The simulated timeline in the trace event format that Perfetto and chrome://tracing read:
  * one process a class of ranks, one thread a lane. */
-#ifndef SC_REPORT_CHROME_TRACE_H
-#define SC_REPORT_CHROME_TRACE_H
+#pragma once
 
 #include <stdio.h>
 
@@ -14,5 +13,3 @@ void sc_chrome_op_name(uint32_t op, char *buf);
 /* After sc_predict with keep_graph. `prediction` names the classes. */
 int sc_chrome_trace_write(const struct sc_predictor *predictor,
 			  const struct sc_prediction *prediction, FILE *out, struct sc_err *err);
-
-#endif

@@ -1,6 +1,5 @@
 /* A request in another program's words: the way back of `config import`. */
-#ifndef SC_REPORT_CONFIG_EXPORT_H
-#define SC_REPORT_CONFIG_EXPORT_H
+#pragma once
 
 #include "base/strbuf.h"
 #include "core/config/config.h"
@@ -18,5 +17,3 @@ int sc_export_target(const char *name, struct sc_err *err);
 int sc_config_export(const struct sc_request *request, const char *target,
 		     struct sc_catalog *catalog, struct sc_arena *arena, struct sc_strbuf *out,
 		     struct sc_strbuf *unsaid, struct sc_err *err);
-
-#endif

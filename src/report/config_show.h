@@ -1,6 +1,5 @@
 /* A resolved or imported request as YAML to be read again, each line with its value's origin. */
-#ifndef SC_REPORT_CONFIG_SHOW_H
-#define SC_REPORT_CONFIG_SHOW_H
+#pragma once
 
 #include "base/strbuf.h"
 #include "core/config/config.h"
@@ -17,5 +16,3 @@ const char *sc_config_hash(const struct sc_request *request, char buf[static SC_
  * that have no effect. */
 void sc_config_show_import(const struct sc_config *config, const struct sc_foreign_lines *lines,
 			   struct sc_strbuf *out);
-
-#endif

@@ -1,8 +1,7 @@
 /* Figures as SVG, for papers and slides: points on two equal axes, or bars by case. Each is
  * complete by itself, needs no script, and has no colour of a theme, so that it can be printed. A
  * page draws its own figures (share/page.html). */
-#ifndef SC_REPORT_FIGURE_H
-#define SC_REPORT_FIGURE_H
+#pragma once
 
 #include "base/strbuf.h"
 #include "base/vec.h"
@@ -23,5 +22,3 @@ void sc_figure_bars(const struct sc_figure *figure, struct sc_strbuf *out);
 
 /* Text between the tags of XML. */
 void sc_svg_text(const char *text, struct sc_strbuf *out);
-
-#endif

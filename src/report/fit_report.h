@@ -1,6 +1,5 @@
 /* A fit as text, JSON, a page, and a profile to use. */
-#ifndef SC_REPORT_FIT_REPORT_H
-#define SC_REPORT_FIT_REPORT_H
+#pragma once
 
 #include "models/fit/fit.h"
 #include "report/forms.h"
@@ -10,5 +9,3 @@ extern const struct sc_forms sc_fit_forms; /* of a struct sc_fit */
  * itself, its lines alone, to paste. Collectives: entries of a fabric file, to paste, or with
  * curves a whole one. */
 void sc_yaml_fit(const struct sc_fit *fit, const char *id, struct sc_strbuf *out);
-
-#endif

@@ -1,6 +1,5 @@
 /* The forms that a command's result has. */
-#ifndef SC_REPORT_FORMS_H
-#define SC_REPORT_FORMS_H
+#pragma once
 
 #include <stdio.h>
 
@@ -21,5 +20,3 @@ extern const struct sc_forms sc_place_forms;      /* of a struct sc_collective_p
 extern const struct sc_forms
 	sc_search_forms; /* of a struct sc_search_result; CSV: all candidates */
 extern const struct sc_forms sc_scaling_forms; /* of a struct sc_scaling */
-
-#endif

@@ -1,6 +1,5 @@
 /* Parts that reports share: of documents (keys: DESIGN.md §7) and of texts, and names of enums. */
-#ifndef SC_REPORT_PARTS_H
-#define SC_REPORT_PARTS_H
+#pragma once
 
 #include <stddef.h>
 #include <stdio.h>
@@ -92,5 +91,3 @@ struct sc_memory_part {
 };
 extern const struct sc_memory_part sc_memory_parts[SC_N_MEMORY_PARTS];
 double sc_memory_part_gib(const struct sc_memory *memory, size_t part);
-
-#endif

@@ -1,6 +1,5 @@
 /* A prediction as text and JSON. */
-#ifndef SC_REPORT_PREDICTION_REPORT_H
-#define SC_REPORT_PREDICTION_REPORT_H
+#pragma once
 
 #include "report/forms.h"
 #include "study/explain/explain.h"
@@ -17,5 +16,3 @@ struct sc_prediction_report {
 };
 extern const struct sc_forms
 	sc_prediction_forms; /* of a struct sc_prediction_report; text: rounded for reading */
-
-#endif

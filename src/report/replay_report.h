@@ -1,6 +1,5 @@
 /* A replay as text, JSON and a timeline for Perfetto or chrome://tracing. */
-#ifndef SC_REPORT_REPLAY_REPORT_H
-#define SC_REPORT_REPLAY_REPORT_H
+#pragma once
 
 #include "base/json_out.h"
 #include "report/forms.h"
@@ -12,5 +11,3 @@ int sc_chrome_replay_write(const struct sc_replay_result *result, FILE *out, str
 
 /* The key `loss`, as `info` says it too: what traces lost; null where nothing is missing. */
 void sc_json_loss(struct sc_json *json, json_t *parent, const struct sc_trace_loss *loss);
-
-#endif

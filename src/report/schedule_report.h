@@ -1,6 +1,5 @@
 /* A played schedule for people and programs: text of letters, SVG, JSON. */
-#ifndef SC_REPORT_SCHEDULE_H
-#define SC_REPORT_SCHEDULE_H
+#pragma once
 
 #include "base/json_out.h"
 #include "base/strbuf.h"
@@ -14,5 +13,3 @@ void sc_schedule_to_svg(const char *name, const struct sc_schedule_play *play,
  * passes; and, if they are asked for, slots[] of every stage, each with what is held after it. */
 void sc_schedule_to_json(struct sc_json *json, json_t *parent, const char *name,
 			 const struct sc_schedule_play *play, bool slots);
-
-#endif

@@ -1,6 +1,5 @@
 /* A study of sharding plans, as text and as JSON. */
-#ifndef SC_REPORT_SHARD_REPORT_H
-#define SC_REPORT_SHARD_REPORT_H
+#pragma once
 
 #include "report/forms.h"
 #include "study/shard/shard_study.h"
@@ -16,5 +15,3 @@ struct sc_shard_report {
 	int confidence_pct;                 /* of the bands of steps */
 };
 extern const struct sc_forms sc_shard_forms; /* of a struct sc_shard_report */
-
-#endif

@@ -1,6 +1,5 @@
 /* Results of many cases as CSV and JSON. */
-#ifndef SC_REPORT_SWEEP_REPORT_H
-#define SC_REPORT_SWEEP_REPORT_H
+#pragma once
 
 #include "report/forms.h"
 #include "study/validate/validate.h"
@@ -43,5 +42,3 @@ int sc_likeness_csv_write(const void *validation, FILE *out, struct sc_err *err)
 /* A line for each case that is not like its kin (study/validate/kin.h); nothing if all are. */
 void sc_text_unlike(const struct sc_validation *validation, struct sc_strbuf *out);
 extern const struct sc_forms sc_validation_forms; /* of a struct sc_validation; CSV: its cases */
-
-#endif

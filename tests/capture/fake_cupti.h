@@ -1,7 +1,6 @@
 /* libcupti without a GPU: the calls that the tracer makes, and a way to make records. What a record
  * holds follows from its number, so that a reader can tell whether it is whole. */
-#ifndef FAKE_CUPTI_H
-#define FAKE_CUPTI_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -41,5 +40,3 @@ void fake_cupti_put(const void *record, size_t n);
 /* The driver tells CUPTI of a call of this thread. */
 void fake_cupti_driver_call(uint32_t cbid);
 int fake_cuda_is_up(void); /* has cuInit ended? */
-
-#endif

@@ -2,8 +2,7 @@
  * over two tensor-parallel ranks, or one rank alone whose host runs far ahead of its GPU. What each
  * rank's host calls and what its device does, and when, by a simulator of its own: longest paths by
  * relaxation. Times are microseconds from the job's start; every run gives the same. */
-#ifndef JOB_SCRIPT_H
-#define JOB_SCRIPT_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -65,5 +64,3 @@ double job_iteration_us(const struct job *job, int rank, int iteration);
 /* How many launches found the queue full. */
 int job_held_back(const struct job *job, int rank);
 void job_release(struct job *job);
-
-#endif

@@ -1,6 +1,5 @@
 /* Importers read files: the input becomes one, the output is thrown away. */
-#ifndef SC_TESTS_FUZZ_IMPORT_FILE_H
-#define SC_TESTS_FUZZ_IMPORT_FILE_H
+#pragma once
 
 #include <dirent.h>
 #include <stdio.h>
@@ -86,5 +85,3 @@ static inline void import_bytes(const struct sc_importer *importer, const uint8_
 	import_remove(out);
 	unlink(in);
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* An arena for each test. */
-#ifndef SC_TESTS_ARENA_FIXTURE_H
-#define SC_TESTS_ARENA_FIXTURE_H
+#pragma once
 
 #include "base/arena.h"
 #include "runner.h"
@@ -16,5 +15,3 @@ static inline void arena_end(void)
 {
 	sc_arena_release(&arena);
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* A folder of configs of its own for a test, put before the installed ones. */
-#ifndef SC_TESTS_CONFIG_FIXTURE_H
-#define SC_TESTS_CONFIG_FIXTURE_H
+#pragma once
 
 #include <sys/stat.h>
 #include <unistd.h>
@@ -107,5 +106,3 @@ static inline const char *message(void)
 
 	return strncmp(text, folder, n) == 0 ? text + n + 1 : text;
 }
-
-#endif

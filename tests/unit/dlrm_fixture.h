@@ -1,6 +1,5 @@
 /* DLRM requests of a few tables, and plans of them, for tests. */
-#ifndef SC_TESTS_DLRM_FIXTURE_H
-#define SC_TESTS_DLRM_FIXTURE_H
+#pragma once
 
 #include "predict/dlrm/dlrm.h"
 #include "predict/transformer/build_transformer.h"
@@ -144,5 +143,3 @@ static inline struct sc_prediction *run_plan(const struct sc_request *req,
 	opts.plan = plan;
 	return run_opts(req, &opts);
 }
-
-#endif

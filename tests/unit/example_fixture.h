@@ -1,7 +1,6 @@
 /* The configs of configs/examples, one after another: what holds of every prediction is tried on
  * them. */
-#ifndef SC_TESTS_EXAMPLE_FIXTURE_H
-#define SC_TESTS_EXAMPLE_FIXTURE_H
+#pragma once
 
 #include <dirent.h>
 
@@ -69,5 +68,3 @@ static inline void load_example(int i, struct sc_config *config)
 
 	ck_assert_msg(sc_config_load(example[i], &arena, config, &err) == 0, "%s", err.text);
 }
-
-#endif

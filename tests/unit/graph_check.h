@@ -1,6 +1,5 @@
 /* The invariants that whoever builds a graph keeps, for tests of builders. */
-#ifndef GRAPH_CHECK_H
-#define GRAPH_CHECK_H
+#pragma once
 
 #include "core/graph/graph.h"
 
@@ -8,5 +7,3 @@
  * costs finite and >= 0; acyclic with lane edges and groups contracted (the error names a cycle:
  * lanes, groups). A sealed graph that passes cannot deadlock without SM limits. */
 int graph_check(const struct sc_graph *graph, struct sc_err *err);
-
-#endif

@@ -1,7 +1,6 @@
 /* For the tests of importers: a file from text, imported into a folder of its own, and read back.
  */
-#ifndef SC_TESTS_IMPORT_FIXTURE_H
-#define SC_TESTS_IMPORT_FIXTURE_H
+#pragma once
 
 #include <dirent.h>
 #include <unistd.h>
@@ -114,5 +113,3 @@ static inline int64_t fixture_bad(const struct fixture *f, const char *reason)
 	}
 	return 0;
 }
-
-#endif

@@ -1,8 +1,7 @@
 /* Timelines of a pipeline-parallel job, made by a small model of one-forward-one-backward of its
  * own: longest paths by relaxation, so that what a replay says can be compared with what would have
  * been. */
-#ifndef SC_TESTS_JOB_FIXTURE_H
-#define SC_TESTS_JOB_FIXTURE_H
+#pragma once
 
 #include "runner.h"
 #include "trace/graph/job.h"
@@ -247,5 +246,3 @@ static inline void job_trace_write(const struct job_trace *job, const char *path
 	}
 	ck_assert_msg(sc_trace_writer_finish(writer, NULL, &err) == 0, "%s", err.text);
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* A plan by a start of that name (naive, lpt ...), rated. */
-#ifndef SC_TESTS_PLACE_BY_H
-#define SC_TESTS_PLACE_BY_H
+#pragma once
 
 #include "study/shard/shard_objective.h"
 
@@ -19,5 +18,3 @@ static inline int place_by(const struct sc_shard_problem *problem, const char *n
 	sc_shard_plan_release(&made.plan);
 	return rc;
 }
-
-#endif

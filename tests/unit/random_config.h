@@ -1,7 +1,6 @@
 /* Configs of Transformers at random: devices, networks, models, splits, software, as users may
  * write them. */
-#ifndef SC_TESTS_RANDOM_CONFIG_H
-#define SC_TESTS_RANDOM_CONFIG_H
+#pragma once
 
 #include "base/rng.h"
 #include "request_fixture.h"
@@ -79,5 +78,3 @@ static inline void load_random(uint64_t seed, struct sc_config *config)
 	sc_config_init(config);
 	set_all(config, text);
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* DLRM requests at random: devices, networks, tables, software; and plans of them. */
-#ifndef SC_TESTS_RANDOM_DLRM_H
-#define SC_TESTS_RANDOM_DLRM_H
+#pragma once
 
 #include <math.h>
 
@@ -127,5 +126,3 @@ static inline void random_plan(const struct sc_shard_problem *p, struct sc_rng *
 		sc_plan_add_option(out, p, (uint32_t)(o - p->options.at), ranks);
 	}
 }
-
-#endif

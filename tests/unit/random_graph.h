@@ -1,7 +1,6 @@
 /* Random graphs for property tests: first a plan in the order of one legal execution, so that it
  * has no cycle, then a graph of it with ids dealt out in any order that keeps each lane's. */
-#ifndef SC_TEST_RANDOM_GRAPH_H
-#define SC_TEST_RANDOM_GRAPH_H
+#pragma once
 
 #include "base/rng.h"
 #include "sim_fixture.h"
@@ -242,5 +241,3 @@ static inline void plan_build(const struct plan *p, struct sc_graph *g, struct s
 	}
 	sc_graph_seal(g);
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* Neighbours of a config: any key of a request, with another value that its type allows, as a user
  * would write it. Many are refused, and some have no effect. */
-#ifndef SC_TESTS_RANDOM_KEY_H
-#define SC_TESTS_RANDOM_KEY_H
+#pragma once
 
 #include <inttypes.h>
 
@@ -207,5 +206,3 @@ static inline const char *random_value(struct sc_rng *rng, const struct key *key
 		return NULL;
 	}
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* Requests by their keys, as the command line would set them, and what is predicted of them. */
-#ifndef SC_TESTS_REQUEST_FIXTURE_H
-#define SC_TESTS_REQUEST_FIXTURE_H
+#pragma once
 
 #include "runner.h"
 #include "study/evaluate/evaluate.h"
@@ -91,5 +90,3 @@ static inline int predict_chosen(const struct sc_request *req, const struct sc_p
 		*out = evaluator->prediction;
 	return rc;
 }
-
-#endif

@@ -9,8 +9,7 @@
  *stands below it in the file NEEDS(path)                        without that file, tests below are
  *left out; a file of which none is left is skipped
  */
-#ifndef SC_TESTS_RUNNER_H
-#define SC_TESTS_RUNNER_H
+#pragma once
 
 #include <check.h>
 #include <math.h>
@@ -99,5 +98,3 @@ void unit_add(struct unit_entry *entry);
 #define FORK_TEST(name, n) UNIT_TEST(name, 0, tests_fork() ? (n) : 0, 0)
 #define FIXTURE(before, after) UNIT_ENTRY(before, .set_up = before, .tear_down = after)
 #define NEEDS(path) UNIT_ENTRY(needs, .needs = path)
-
-#endif

@@ -1,6 +1,5 @@
 /* Small sharding problems for tests: tables of one element a byte and options of given costs. */
-#ifndef SHARD_FIXTURE_H
-#define SHARD_FIXTURE_H
+#pragma once
 
 #include <stdio.h>
 #include <string.h>
@@ -141,5 +140,3 @@ static inline double fix_optimum(const struct shard_fixture *f)
 	fix_try(f, 0, load, hbm, &best);
 	return best;
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* A small problem of whole, column-sliced and replicated tables with costs that can be added by
  * hand. */
-#ifndef SC_TESTS_SHARD_STUDY_FIXTURE_H
-#define SC_TESTS_SHARD_STUDY_FIXTURE_H
+#pragma once
 
 #include <string.h>
 
@@ -104,5 +103,3 @@ static inline void fixture_release(struct sc_shard_problem *p)
 	SC_VEC_RELEASE(&p->first_option);
 	SC_VEC_RELEASE(&p->shards);
 }
-
-#endif

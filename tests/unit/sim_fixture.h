@@ -1,6 +1,5 @@
 /* Shared by the simulator's tests: a graph with its simulator, and short ways to add things. */
-#ifndef SC_TEST_SIM_FIXTURE_H
-#define SC_TEST_SIM_FIXTURE_H
+#pragma once
 
 #include <stdint.h>
 
@@ -125,5 +124,3 @@ static inline void ck_reason(const struct sim_fixture *f, uint32_t node, enum sc
 	ck_assert_int_eq(f->tl.reason[node], reason);
 	ck_assert_uint_eq(f->tl.bound_by[node], by);
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* Scripted traces of GPU streams: ranks that compute, reduce, and copy a result back, step after
  * step. */
-#ifndef SC_TESTS_STREAM_FIXTURE_H
-#define SC_TESTS_STREAM_FIXTURE_H
+#pragma once
 
 #include <stdio.h>
 
@@ -162,5 +161,3 @@ static inline void write_streams(const char *dir, const struct stream_script *sc
 		ck_assert_int_eq(sc_trace_writer_finish(s.w, NULL, NULL), 0);
 	}
 }
-
-#endif

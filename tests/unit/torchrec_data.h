@@ -1,8 +1,7 @@
 /* Sharding problems from the data folder beside the checkout: six instances that TorchRec's planner
  * was run on, and a production plan's tables. A file that is not as it should be ends the program.
  */
-#ifndef TORCHREC_DATA_H
-#define TORCHREC_DATA_H
+#pragma once
 
 #include <math.h>
 #include <stdio.h>
@@ -220,5 +219,3 @@ static inline void data_production(struct torchrec_data *d, bool split)
 	d->problem.column_ctx = d->columns;
 	d->problem.min_cols = 4;
 }
-
-#endif

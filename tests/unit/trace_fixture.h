@@ -1,6 +1,5 @@
 /* Small traces for tests: events of every class with every member set, in a scratch folder. */
-#ifndef SC_TESTS_TRACE_FIXTURE_H
-#define SC_TESTS_TRACE_FIXTURE_H
+#pragma once
 
 #include <sys/stat.h>
 #include <unistd.h>
@@ -145,5 +144,3 @@ static inline void bytes_write(const char *path, const void *bytes, size_t n)
 	ck_assert_uint_eq(fwrite(bytes, 1, n, file), n);
 	ck_assert_int_eq(fclose(file), 0);
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* Profiles loaded once and shared; what is returned lives as long as the catalog. Thread-safe. */
-#ifndef SC_CORE_CATALOG_PRIV_H
-#define SC_CORE_CATALOG_PRIV_H
+#pragma once
 
 #include "core/config/config.h"
 #include "core/config/likeness.h"
@@ -25,5 +24,3 @@ struct sc_known_model {
 
 #define SC_DEFAULT_SOFTWARE SC_NAMELESS
 #define SC_DEFAULT_FABRIC "default"
-
-#endif

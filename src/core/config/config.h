@@ -1,6 +1,5 @@
 /* A complete request: what to train, how it is split, on what. Keys: DESIGN.md §6 (a contract). */
-#ifndef SC_CORE_CONFIG_H
-#define SC_CORE_CONFIG_H
+#pragma once
 
 #include "base/csv.h"
 #include "base/err.h"
@@ -443,5 +442,3 @@ enum { SC_N_ORDER_AXES = 5 };
 /* "tp-cp-ep-dp-pp", innermost first, as indices into that very list. Axes that are not named come
  * last. False if a name is unknown or twice; *n_named (may be NULL) counts the named. */
 bool sc_order_parse(const char *order, int axes[SC_N_ORDER_AXES], int *n_named);
-
-#endif

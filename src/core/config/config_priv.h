@@ -1,7 +1,6 @@
 /* The steps that resolve a request, one file a part of it; their order and what arises in each is
  * the page at the head of config_resolve.c. */
-#ifndef SC_CORE_CONFIG_PRIV_H
-#define SC_CORE_CONFIG_PRIV_H
+#pragma once
 
 #include "core/config/config.h"
 
@@ -94,5 +93,3 @@ extern const struct sc_field sc_layer_row_fields[];
 int sc_config_check_layers(const struct sc_resolver *res);
 /* config_dlrm.c: no stages, tensor-, context- or expert-parallel ranks; `why` says what instead. */
 int sc_config_check_data_parallel(const struct sc_resolver *res, const char *why);
-
-#endif

@@ -1,6 +1,5 @@
 /* Pipeline schedules as a config names them. */
-#ifndef SC_CORE_CONFIG_SCHEDULE_H
-#define SC_CORE_CONFIG_SCHEDULE_H
+#pragma once
 
 #include "core/config/config.h"
 
@@ -27,5 +26,3 @@ bool sc_schedule_validates_after(const struct sc_parallel *par, enum sc_schedule
 /* True, and why, if the schedule cannot run these micro-batches on these stages. */
 bool sc_schedule_refuses(const struct sc_parallel *par, int64_t micro_batches, char *buf,
 			 size_t n_buf);
-
-#endif

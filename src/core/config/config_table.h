@@ -1,6 +1,5 @@
 /* A CSV whose header cells are config keys: one case a row, over a base config (DESIGN.md §6). */
-#ifndef SC_CORE_CONFIG_TABLE_H
-#define SC_CORE_CONFIG_TABLE_H
+#pragma once
 
 #include "base/csv.h"
 #include "core/config/config.h"
@@ -40,5 +39,3 @@ int sc_config_table_bind(struct sc_config_table *table, struct sc_arena *arena, 
  * values apply; an empty cell is not given. Threads may share it, each with its arena. */
 int sc_config_table_row(const struct sc_config_table *table, size_t row, struct sc_arena *arena,
 			struct sc_config *out, struct sc_err *err);
-
-#endif

@@ -1,7 +1,6 @@
 /* Error bands from what measured iterations have missed their predictions by: configs/likeness.csv.
  * An iteration's band holds the asked share of those errors; rows of its kind count more. */
-#ifndef SC_CORE_LIKENESS_H
-#define SC_CORE_LIKENESS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -75,5 +74,3 @@ size_t sc_band_softwares(const struct sc_band *band);
 bool sc_band_is_seen(const struct sc_band *band);
 bool sc_band_knows_model(const struct sc_band *band);
 bool sc_band_knows_network(const struct sc_band *band);
-
-#endif

@@ -1,7 +1,6 @@
 /* The model of a request: its family, its layers by kind, and a DLRM's tables. Keys: DESIGN.md §6
  * (a contract), section model. */
-#ifndef SC_CORE_CONFIG_MODEL_H
-#define SC_CORE_CONFIG_MODEL_H
+#pragma once
 
 #include "base/fields.h"
 #include "core/embedding/embedding.h"
@@ -243,5 +242,3 @@ static inline bool sc_model_is_mla(const struct sc_model *model)
 {
 	return model->kv_lora_rank > 0;
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* Embedding tables of a recommendation model and how their rows are reused (no times). */
-#ifndef SC_CORE_EMBEDDING_H
-#define SC_CORE_EMBEDDING_H
+#pragma once
 
 #include "base/fields.h"
 #include "core/graph/op.h"
@@ -103,5 +102,3 @@ enum sc_planner {
 	SC_PLANNER_LOOKUPS          /* whole tables, by lookups */
 };
 extern const struct sc_name sc_planner_names[], sc_storage_names[]; /* embedding.c */
-
-#endif

@@ -1,7 +1,6 @@
 /* How the rows of a table are reused, as a config or a profile file says it: keys, checks,
  * defaults. What follows from it (distinct rows, hit rates) is in models/row_reuse.h. */
-#ifndef SC_CORE_REUSE_H
-#define SC_CORE_REUSE_H
+#pragma once
 
 #include "core/embedding/embedding.h"
 
@@ -20,5 +19,3 @@ int sc_reuse_resolve(struct sc_reuse *reuse, const struct sc_reuse *fallback,
  * dimension), or .bin (int64, little-endian); at most 1 GiB. */
 int sc_index_sample_load(const char *path, struct sc_arena *arena, struct sc_reuse *out,
 			 struct sc_err *err);
-
-#endif

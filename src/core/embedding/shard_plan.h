@@ -2,8 +2,7 @@
  * As JSON it mirrors TorchRec's ParameterSharding and ShardMetadata, so that a loader of a few
  * lines turns it into a ShardingPlan. A plan belongs to a list of tables, by name; copies of a
  * table (count > 1) are named name_0, name_1 ... */
-#ifndef SC_CORE_SHARD_PLAN_H
-#define SC_CORE_SHARD_PLAN_H
+#pragma once
 
 #include "base/arena.h"
 #include "base/err.h"
@@ -95,5 +94,3 @@ int sc_shard_plan_parse(const char *text, size_t n, const char *file,
 			struct sc_shard_plan *out, struct sc_err *err);
 /* As our JSON. */
 void sc_shard_plan_print(const struct sc_shard_plan *plan, struct sc_strbuf *out);
-
-#endif

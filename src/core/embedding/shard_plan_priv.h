@@ -1,8 +1,7 @@
 /* Readers of plan formats and what they share. Each fills `out`, which begins empty and is released
  * by the caller on failure; sc_shard_plan_check comes after, and shards of data-parallel tables
  * that have none. */
-#ifndef SC_CORE_SHARD_PLAN_PRIV_H
-#define SC_CORE_SHARD_PLAN_PRIV_H
+#pragma once
 
 #include "base/file.h"
 #include "base/intern.h"
@@ -31,5 +30,3 @@ int sc_shard_plan_read_hugectr(const struct sc_plan_reader *reader, const struct
  * where two modules have a parameter of the same name. `grows`: the plan has all ranks that its
  * shards are on. */
 void sc_plan_settle(const struct sc_plan_reader *reader, struct sc_shard_plan *plan, bool grows);
-
-#endif

@@ -12,8 +12,7 @@
  * or by TorchRec's names: num_embeddings, embedding_dim, num_features or feature_names (apart by
  * spaces, ';' or '|'), data_type, is_weighted; there pooling_factor is of tables with one feature.
  * Anything else is an error, with file and line. */
-#ifndef SC_CORE_TABLE_CSV_H
-#define SC_CORE_TABLE_CSV_H
+#pragma once
 
 #include "base/csv.h"
 #include "core/embedding/shard_plan.h"
@@ -23,5 +22,3 @@
 /* The same of a table that is in memory. */
 int sc_tables_read_csv(const struct sc_csv *csv, struct sc_arena *arena, struct sc_table_list *out,
 		       struct sc_err *err);
-
-#endif

@@ -1,8 +1,7 @@
 /* Reads what another program's file says of a run, in our keys. A reader turns the file into a tree
  * of base/yaml.h; one table a format says what each of its keys is to the cost of a step; what
  * several keys say together is its function's. Knows no format, and not what our keys mean. */
-#ifndef SC_CORE_FOREIGN_H
-#define SC_CORE_FOREIGN_H
+#pragma once
 
 #include "base/yaml.h"
 
@@ -219,5 +218,3 @@ int sc_shell_args_parse(const struct sc_source *text, const char *wanted, struct
 int sc_foreign_add(struct sc_foreign_lines *lines, const struct sc_source *text,
 		   struct sc_err *err);
 int sc_foreign_load(struct sc_foreign_lines *lines, const char *path, struct sc_err *err);
-
-#endif

@@ -1,6 +1,5 @@
 /* Keys taken one by one (foreign.c) and rules of several (foreign_rules.c) share these. */
-#ifndef SC_CORE_FOREIGN_PRIV_H
-#define SC_CORE_FOREIGN_PRIV_H
+#pragma once
 
 #include "core/foreign/foreign.h"
 
@@ -16,5 +15,3 @@ void sc_foreign_note_ignored(struct sc_foreign_lines *lines, const struct sc_yam
 const struct sc_foreign_word *sc_foreign_word_of(const struct sc_foreign_word *words,
 						 const struct sc_yaml *node);
 int sc_foreign_not_understood(const struct sc_foreign_leaf *leaf, struct sc_err *err);
-
-#endif

@@ -1,6 +1,5 @@
 /* Times of collectives: CSV, or what nccl-tests and rccl-tests print. */
-#ifndef SC_CORE_NCCL_TESTS_H
-#define SC_CORE_NCCL_TESTS_H
+#pragma once
 
 #include "base/csv.h"
 
@@ -9,5 +8,3 @@
  * ranks also ranks, nodes and gpus_per_node. Any other is read as CSV. */
 int sc_nccl_tests_load(const char *path, struct sc_arena *arena, struct sc_csv *out,
 		       struct sc_err *err);
-
-#endif

@@ -1,7 +1,6 @@
 /* The cost of a node: a fixed latency, then work at a rate that sharing may lower. demand[r] is the
  * share (0..1) of one unit of resource r that the work uses at full speed. */
-#ifndef SC_CORE_COST_H
-#define SC_CORE_COST_H
+#pragma once
 
 enum sc_resource {
 	SC_RES_SM,  /* granted by space in launch order, not by rate */
@@ -69,5 +68,3 @@ static inline double sc_cost_alone_us(const struct sc_cost *cost)
 void sc_cost_own(const struct sc_cost *cost, double us, double owner_us[SC_N_OWNERS]);
 /* Coarse durations and their sums are multiples of 2^-20 us, so that sums and maxima are exact. */
 double sc_quantize_us(double us);
-
-#endif

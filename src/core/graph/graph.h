@@ -1,7 +1,6 @@
 /* The execution graph: what a config or a trace becomes before it is simulated (DESIGN.md §3). Ids
  * are indices; nodes are added in any order, lanes run in the order their nodes were added. */
-#ifndef SC_CORE_GRAPH_H
-#define SC_CORE_GRAPH_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -141,5 +140,3 @@ struct sc_waits {
 /* Follows who waits for whom among the nodes that are not done (there must be one) and sets
  * SC_EDEADLOCK with the cycle in words. */
 int sc_waits_error(const struct sc_graph *graph, struct sc_waits *waits, struct sc_err *err);
-
-#endif

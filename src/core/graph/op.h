@@ -1,6 +1,5 @@
 /* The work of a kernel or a collective: kinds and shapes, no times. */
-#ifndef SC_CORE_OP_H
-#define SC_CORE_OP_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -191,5 +190,3 @@ struct sc_collective_time {
 	double (*us)(const void *network, const struct sc_collective_shape *shape, int n_ranks);
 	const void *network; /* borrowed */
 };
-
-#endif

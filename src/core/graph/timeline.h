@@ -1,6 +1,5 @@
 /* When each node of a graph ran, and what it waited for last. Times in microseconds from 0. */
-#ifndef SC_CORE_TIMELINE_H
-#define SC_CORE_TIMELINE_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -26,5 +25,3 @@ struct sc_timeline {
 uint32_t sc_timeline_last(
 	const struct sc_timeline *timeline); /* what ends last, the first of equals */
 void sc_timeline_release(struct sc_timeline *timeline);
-
-#endif

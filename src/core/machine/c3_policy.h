@@ -1,7 +1,6 @@
 /* How a collective and the computation beside it share a GPU: policies by name, for one pair (c3)
  * and by family of collectives in whole iterations (c3.policy). */
-#ifndef SC_CORE_C3_POLICY_H
-#define SC_CORE_C3_POLICY_H
+#pragma once
 
 #include "base/fields.h"
 
@@ -52,5 +51,3 @@ struct sc_c3_texts {
 	const char *all, *family[SC_N_C3_FAMILIES];
 };
 extern const struct sc_field sc_c3_family_fields[]; /* of sc_c3_texts: all, tp, cp, ep, dp, pp */
-
-#endif

@@ -1,8 +1,7 @@
 /* A GPU: datasheet numbers and the coefficients of the op models, from configs/devices/ID.yaml.
  * Rates are dense peaks; `_eff` coefficients are achieved / peak. Every number in the file has its
  * source beside it; none is in C. */
-#ifndef SC_CORE_DEVICE_H
-#define SC_CORE_DEVICE_H
+#pragma once
 
 #include "base/fields.h"
 #include "base/strbuf.h"
@@ -193,5 +192,3 @@ static inline int64_t sc_device_usual_domain(const struct sc_device *device, int
 
 	return domain > per_node && domain % per_node == 0 ? domain : per_node;
 }
-
-#endif

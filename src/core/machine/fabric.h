@@ -1,7 +1,6 @@
 /* How fast links and networks really are: achieved shares of line rates, latencies and the ramp
  * between them, from configs/fabrics/ID.yaml. Fitted on published sweeps; provenance there. */
-#ifndef SC_CORE_FABRIC_H
-#define SC_CORE_FABRIC_H
+#pragma once
 
 #include "base/fields.h"
 #include "core/machine/topology.h"
@@ -101,5 +100,3 @@ const struct sc_fabric_link *sc_fabric_link_get(const struct sc_fabric_profile *
 						const char *vendor, int64_t capability);
 const struct sc_fabric_net *sc_fabric_net_get(const struct sc_fabric_profile *profile,
 					      const char *kind);
-
-#endif

@@ -1,6 +1,5 @@
 /* How a framework behaves, from configs/software/ID.yaml: what it overlaps, fuses, launches. */
-#ifndef SC_CORE_SOFTWARE_H
-#define SC_CORE_SOFTWARE_H
+#pragma once
 
 #include "base/fields.h"
 #include "base/yaml.h"
@@ -160,5 +159,3 @@ struct sc_software {
 extern const struct sc_field sc_software_fields[];
 int sc_software_load(const char *id, struct sc_arena *arena, struct sc_software *out,
 		     struct sc_err *err);
-
-#endif

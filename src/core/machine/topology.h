@@ -1,8 +1,7 @@
 /* The wiring of one host, or of one NVLink domain, as a graph: GPUs, switches, CPUs and NICs are
  * nodes, links have a rate each way. Rings are searched on it as NCCL does (src/graph/search.cc,
  * NVIDIA/nccl 2.30.7): how many at once, at which rate, over any subset of the GPUs. */
-#ifndef SC_CORE_TOPOLOGY_H
-#define SC_CORE_TOPOLOGY_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -81,5 +80,3 @@ static inline double sc_wiring_share(const struct sc_wiring *wiring, int n)
 
 	return wiring->share[n < most ? n : most];
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* Inside of topologies: how readers of files build one. */
-#ifndef SC_CORE_TOPOLOGY_PRIV_H
-#define SC_CORE_TOPOLOGY_PRIV_H
+#pragma once
 
 #include "base/vec.h"
 #include "core/machine/topology.h"
@@ -20,5 +19,3 @@ int sc_topo_read_xml(const struct sc_source *source, struct sc_arena *arena,
 		     struct sc_topo_builder *b, struct sc_err *err);
 int sc_topo_read_matrix(const struct sc_source *source, struct sc_arena *arena,
 			struct sc_topo_builder *b, struct sc_err *err);
-
-#endif

@@ -1,7 +1,6 @@
 /* The folders of configs: beside the naming file first, then $STEPCAST_CONFIGS, the installation
  * that the program is part of, its source tree, and the prefix it was built for. */
-#ifndef SC_CORE_PATHS_H
-#define SC_CORE_PATHS_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -19,5 +18,3 @@ int sc_config_path(struct sc_config_ref ref, struct sc_arena *arena, const char 
 		   struct sc_err *err);
 /* Ids (file stems, sorted) in the installed configs folder `kind` ("devices"); for hints. */
 size_t sc_config_ids(const char *kind, struct sc_arena *arena, const char *const **out);
-
-#endif

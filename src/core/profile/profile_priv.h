@@ -1,7 +1,6 @@
 /* Device and software files: FOLDER/ID.yaml, `schema: stepcast/1`, perhaps `sources:`, perhaps
  * `defaults: FOLDER/x.yaml`, read first. Shared by device.c and software.c. */
-#ifndef SC_CORE_PROFILE_PRIV_H
-#define SC_CORE_PROFILE_PRIV_H
+#pragma once
 
 #include "base/fields.h"
 #include "base/yaml.h"
@@ -33,5 +32,3 @@ int sc_profile_load(const struct sc_profile_kind *kind, const char *id, void *ob
 int sc_schema_check(const struct sc_yaml *map, bool required, struct sc_err *err);
 
 extern const struct sc_profile_kind sc_software_kind;
-
-#endif

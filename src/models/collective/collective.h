@@ -1,7 +1,6 @@
 /* Costs of collectives over a topology: ring, tree, in-switch reduction or direct; NVLink or PCIe
  * inside a node, NICs between; protocol and channels after NCCL's cost model. */
-#ifndef SC_MODELS_COLLECTIVE_H
-#define SC_MODELS_COLLECTIVE_H
+#pragma once
 
 #include "core/config/config.h"
 #include "core/graph/cost.h"
@@ -134,5 +133,3 @@ struct sc_torus_traffic {
 };
 void sc_torus_traffic(const struct sc_fabric *fabric, const struct sc_collective_shape *shape,
 		      struct sc_torus_traffic *out);
-
-#endif

@@ -1,7 +1,6 @@
 /* Algorithm files that cluster.algorithms names: collectives that they fit run them. A file is read
  * and proved once a request, and walked once a size. */
-#ifndef SC_MODELS_COLLECTIVE_FILES_H
-#define SC_MODELS_COLLECTIVE_FILES_H
+#pragma once
 
 #include "models/collective/collective.h"
 
@@ -12,5 +11,3 @@ int sc_collective_files_load(const struct sc_request *request, struct sc_arena *
 			     struct sc_fabric *fabric, struct sc_err *err);
 /* Warns, after costs were asked, of files that did not run, or not always, and why. */
 void sc_collective_files_warn(const struct sc_fabric *fabric, struct sc_warnings *warnings);
-
-#endif

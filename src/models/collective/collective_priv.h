@@ -1,7 +1,6 @@
 /* Shared inside the collective model: NCCL's own tuning formula (collective_nccl.c), which names
  * the algorithm and protocol that NCCL would take, and the times we return (collective_times.c). */
-#ifndef SC_MODELS_COLLECTIVE_PRIV_H
-#define SC_MODELS_COLLECTIVE_PRIV_H
+#pragma once
 
 #include "models/collective/collective.h"
 
@@ -113,5 +112,3 @@ int sc_span_nics(const struct sc_fabric *fabric, const struct sc_span *span);
 /* Makes the search's result for a fabric and span. */
 void sc_nccl_graph_from(const struct sc_fabric *fabric, enum sc_collective kind,
 			const struct sc_span *span, struct sc_nccl_graph *out);
-
-#endif

@@ -1,6 +1,5 @@
 /* Shared inside collective times: the question to an algorithm, and the parts of its time. */
-#ifndef SC_MODELS_COLLECTIVE_TIMES_PRIV_H
-#define SC_MODELS_COLLECTIVE_TIMES_PRIV_H
+#pragma once
 
 #include "models/collective/collective_priv.h"
 
@@ -41,5 +40,3 @@ double sc_collective_net_channels(const struct sc_collective_problem *problem);
 /* The NICs of a node that a collective drives. */
 int sc_collective_driven_nics(const struct sc_fabric *fabric, enum sc_collective kind,
 			      const struct sc_span *span);
-
-#endif

@@ -2,8 +2,7 @@
  * become times by the models as they are, with a copy of the profile whose coefficients are
  * replaced; which ones, and within which bounds, is a table (fit_kinds.c). Whole iterations are one
  * more kind (study/fit). */
-#ifndef SC_MODELS_FIT_H
-#define SC_MODELS_FIT_H
+#pragma once
 
 #include "base/csv.h"
 #include "base/stats.h"
@@ -168,5 +167,3 @@ int sc_fit_guess_rows(const struct sc_fit_opts *opts, const size_t *rows, size_t
  * table lacks. Equal input gives equal output. */
 int sc_fit_run(const struct sc_fit_opts *opts, struct sc_arena *arena, struct sc_fit *out,
 	       struct sc_err *err);
-
-#endif

@@ -1,6 +1,5 @@
 /* How the columns of a table are told to its readers: fields of struct sc_fit_cells. */
-#ifndef SC_MODELS_FIT_CELLS_PRIV_H
-#define SC_MODELS_FIT_CELLS_PRIV_H
+#pragma once
 
 #include <stddef.h>
 
@@ -35,5 +34,3 @@
 		.key = key_, .type = SC_F_ENUM, .required = true,                \
 		.offset = offsetof(struct sc_fit_cells, member), .names = names_ \
 	}
-
-#endif

@@ -1,7 +1,6 @@
 /* Inside of the fit of kernels and collectives: rows (fit_rows.c) as shapes of each kind
  * (fit_kinds.c, fit_rows.c), the profile under change (fit_model.c). */
-#ifndef SC_MODELS_FIT_PRIV_H
-#define SC_MODELS_FIT_PRIV_H
+#pragma once
 
 #include <string.h>
 
@@ -143,5 +142,3 @@ static inline bool sc_fit_same_text(const char *a, const char *b) /* NULL is onl
 {
 	return a == b || (a && b && strcmp(a, b) == 0);
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* The one solver of fits, and the errors of what it found: for kernels and collectives (fit.c) and
  * for whole iterations (study/fit). */
-#ifndef SC_MODELS_FIT_SOLVE_H
-#define SC_MODELS_FIT_SOLVE_H
+#pragma once
 
 #include "core/graph/op.h"
 #include "models/collective/collective.h"
@@ -69,5 +68,3 @@ struct sc_fit_label {
 };
 void sc_fit_score(const struct sc_fit_label *labels, size_t n_labels, struct sc_arena *arena,
 		  struct sc_fit *out);
-
-#endif

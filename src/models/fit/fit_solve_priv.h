@@ -1,7 +1,6 @@
 /* The solver's search (fit_solve.c) and its judgement of what the rows determine (fit_judge.c)
  * share a problem at one point. */
-#ifndef SC_MODELS_FIT_SOLVE_PRIV_H
-#define SC_MODELS_FIT_SOLVE_PRIV_H
+#pragma once
 
 #include <gsl/gsl_vector.h>
 
@@ -38,5 +37,3 @@ double sc_fit_robust_sigma(const double *r, size_t n, double *scratch);
 void sc_fit_weigh_rows(const struct sc_fit_job *job, const double *r, gsl_vector *weights);
 /* Judges how well rows determine the free parameters where they are; one they do not is weakest. */
 void sc_fit_judge(struct sc_fit_job *job, struct sc_fit_judgement *out);
-
-#endif

@@ -2,8 +2,7 @@
  * microsoft/msccl-tools). A GPU has thread blocks; each has at most one peer to send to, one to
  * receive from and a list of steps. Read (msccl_xml.c), proved (msccl_check.c), built
  * (msccl_build.c) and timed (msccl_walk.c). */
-#ifndef SC_MODELS_MSCCL_H
-#define SC_MODELS_MSCCL_H
+#pragma once
 
 #include "base/file.h"
 #include "base/strbuf.h"
@@ -141,5 +140,3 @@ struct sc_msccl_place {
 /* SC_EUNSUPPORTED: the fabric has no rates for walks of this protocol. */
 int sc_msccl_walk(const struct sc_msccl *algo, const struct sc_msccl_place *place, double bytes,
 		  struct sc_msccl_time *out, struct sc_err *err);
-
-#endif

@@ -1,6 +1,5 @@
 /* Algorithms that are built step by step, one GPU after the other: for msccl_build.c. */
-#ifndef SC_MODELS_MSCCL_ALGORITHMS_H
-#define SC_MODELS_MSCCL_ALGORITHMS_H
+#pragma once
 
 #include "base/vec.h"
 #include "models/msccl/msccl.h"
@@ -23,5 +22,3 @@ void sc_msccl_hierarchical_all_reduce(struct sc_msccl_builder *b);
 void sc_msccl_tree_all_reduce(struct sc_msccl_builder *b);
 /* Thread blocks of a rank's instance of the hierarchical algorithm. */
 int sc_msccl_blocks_of(const struct sc_msccl_recipe *recipe);
-
-#endif

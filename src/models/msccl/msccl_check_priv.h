@@ -1,6 +1,5 @@
 /* The machine that runs an algorithm on symbols (msccl_steps.c) for its proof (msccl_check.c). */
-#ifndef SC_MODELS_MSCCL_CHECK_PRIV_H
-#define SC_MODELS_MSCCL_CHECK_PRIV_H
+#pragma once
 
 #include <stdint.h>
 
@@ -58,5 +57,3 @@ struct machine {
 /* Runs all steps from where the machine stands, in any order. SC_EVALUE: one is wrong, waits for
  * ever, or sends what nobody takes. */
 int sc_msccl_run(struct machine *m);
-
-#endif

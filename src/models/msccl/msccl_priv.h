@@ -1,6 +1,5 @@
 /* Who sends to whom: for msccl_check.c, msccl_steps.c and msccl_walk.c. */
-#ifndef SC_MODELS_MSCCL_PRIV_H
-#define SC_MODELS_MSCCL_PRIV_H
+#pragma once
 
 #include "models/msccl/msccl.h"
 
@@ -17,5 +16,3 @@ struct sc_msccl_connections {
 /* SC_EVALUE: two thread blocks of a rank send to (or receive from) one rank on one channel. */
 int sc_msccl_connect(const struct sc_msccl *algo, struct sc_arena *arena,
 		     struct sc_msccl_connections *out, struct sc_err *err);
-
-#endif

@@ -1,7 +1,6 @@
 /* One training step of a DLRM on many GPUs: what each rank looks up, exchanges and multiplies, by
  * its sharding plan. Ranks whose work is alike are one class. */
-#ifndef SC_PREDICT_DLRM_H
-#define SC_PREDICT_DLRM_H
+#pragma once
 
 #include "base/arena.h"
 #include "core/config/config.h"
@@ -211,5 +210,3 @@ struct sc_dlrm_beside {
 	struct sc_span span;
 };
 bool sc_dlrm_beside(const struct sc_dlrm *dlrm, size_t i, struct sc_dlrm_beside *out);
-
-#endif

@@ -1,7 +1,6 @@
 /* The kernels from which the files of a DLRM's dense part build their blocks: products and passes
  * over memory of one rank. */
-#ifndef SC_PREDICT_DLRM_DENSE_PRIV_H
-#define SC_PREDICT_DLRM_DENSE_PRIV_H
+#pragma once
 
 #include "predict/dlrm/dlrm.h"
 #include "predict/op_names.h"
@@ -26,5 +25,3 @@ void dense_rowwise(const struct dense_part *p, enum sc_op_name name, double byte
  * and top MLP. */
 void sc_hstu_sizes(struct sc_dlrm *dlrm);
 void sc_hstu_ops(const struct dense_part *p, bool backward);
-
-#endif

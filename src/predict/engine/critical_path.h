@@ -1,7 +1,6 @@
 /* The chain of nodes that decides when the last one ends, walked backwards over binding reasons.
  * Segments are contiguous and cover [0, total_us] exactly: each microsecond has one owner. */
-#ifndef SC_PREDICT_CRITICAL_PATH_H
-#define SC_PREDICT_CRITICAL_PATH_H
+#pragma once
 
 #include "core/graph/graph.h"
 #include "core/graph/timeline.h"
@@ -24,5 +23,3 @@ void sc_segment_own(const struct sc_graph *graph, const struct sc_segment *segme
  */
 void sc_critical_path_walk(const struct sc_graph *graph, const struct sc_timeline *timeline,
 			   uint32_t last, struct sc_critical_path *path);
-
-#endif

@@ -10,8 +10,7 @@
  * takes what waiters leave of freed SMs. At its wave boundaries it gives some to waiters of a
  * higher lane priority, to those of its own none. A group takes SMs only with holds_sm. All shares
  * are of one rank. */
-#ifndef SC_PREDICT_SIMULATE_H
-#define SC_PREDICT_SIMULATE_H
+#pragma once
 
 #include "base/err.h"
 #include "core/graph/graph.h"
@@ -36,5 +35,3 @@ void sc_simulator_observe(struct sc_simulator *sim, sc_simulator_watch *observe,
 /* Returns, while observed, what limits a class now: the resource that is asked for most beyond what
  * there is; SC_RES_SM where only SMs are missing; SC_N_RES where all runs as if alone. */
 enum sc_resource sc_simulator_limit(const struct sc_simulator *sim, uint32_t class_id);
-
-#endif

@@ -3,8 +3,7 @@
  * - what may contend is an activity that goes through events in time order (simulate_events.c), is
  *   given SMs by space (simulate_sms.c), and a rate by max-min fairness (simulate_rates.c).
  * Flowing ahead of the events' time is safe: it touches nothing that is shared. */
-#ifndef SC_PREDICT_SIMULATE_PRIV_H
-#define SC_PREDICT_SIMULATE_PRIV_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -217,5 +216,3 @@ void sc_sim_rates_pass(struct sc_simulator *sim, uint32_t res, double load);
 bool sc_sim_runs_beside(struct sc_simulator *sim, uint32_t node);
 /* Says whether a group whose members are there has its GPU to itself until it ends, and when. */
 bool sc_sim_group_alone(const struct sc_simulator *sim, uint32_t group, double *end_us);
-
-#endif

@@ -2,8 +2,7 @@
  * same: forward in order, backward in reverse, gradients reduced in buckets beside it or at its
  * end, and the optimizer, which steps all at once, or each bucket before its rows' next forward,
  * which then waits for that bucket alone. */
-#ifndef SC_PREDICT_LAYERS_H
-#define SC_PREDICT_LAYERS_H
+#pragma once
 
 #include "core/config/config.h"
 #include "models/memory.h"
@@ -41,5 +40,3 @@ static inline const struct sc_layer_row *sc_layers_row(const struct sc_layers *l
 
 /* Returns a row's kernel for the samples of a micro-batch. */
 struct sc_op sc_layers_op(const struct sc_layers *layers, size_t row, bool backward);
-
-#endif

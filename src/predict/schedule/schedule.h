@@ -5,8 +5,7 @@
  * The model is cut into virtual stages, numbered as its layers are. A stage has some of them: its
  * chunks. Where pipelines run in several directions at once there are replicas of the model, each
  * on all stages; a micro-batch goes through one of them. */
-#ifndef SC_PREDICT_SCHEDULE_H
-#define SC_PREDICT_SCHEDULE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -160,5 +159,3 @@ void sc_passes_run(const struct sc_passes *passes, const struct sc_pass_times *t
 
 /* Fills in the rest from slots' times and what stages hold; `peak` and `after` are in `arena`. */
 void sc_schedule_measure(struct sc_schedule_play *play, struct sc_arena *arena);
-
-#endif

@@ -5,8 +5,7 @@
  * and micro-batch have a W. Transfers and moves of weights (0SEND_F0, 1RECV_B2, 0UNSHARD, 0RESHARD,
  * 0REDUCE_GRAD) follow from the order, and empty cells are times at which a rank waits: both are
  * read past. A file that begins with { or a comment is the project's JSON with the same cells. */
-#ifndef SC_PREDICT_SCHEDULE_FILE_H
-#define SC_PREDICT_SCHEDULE_FILE_H
+#pragma once
 
 #include <stdio.h>
 
@@ -31,5 +30,3 @@ int sc_schedule_file_load(const char *path, struct sc_arena *arena, struct sc_sc
 /* Writes JSON with `note`, a line, in a comment at its head; note NULL: CSV. A stage that runs on
  * several ranks, as replicas do, is written as it is, and cannot be read again. */
 void sc_schedule_file_write(const struct sc_passes *passes, const char *note, FILE *out);
-
-#endif

@@ -1,7 +1,6 @@
 /* The interface between the files that write schedules and schedule.c, which calls them: a writer
  * puts slots stage by stage in the order in which they run. */
-#ifndef SC_PREDICT_SCHEDULE_PRIV_H
-#define SC_PREDICT_SCHEDULE_PRIV_H
+#pragma once
 
 #include <assert.h>
 
@@ -41,5 +40,3 @@ void write_zb_v(const struct slot_writer *w);
 void write_v_pattern(const struct slot_writer *w);
 void write_waves(const struct slot_writer *w);
 void write_dual_pipe(const struct slot_writer *w);
-
-#endif

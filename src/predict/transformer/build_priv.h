@@ -1,7 +1,6 @@
 /* The interface between the parts of the Transformer graph builder: the state of a class of ranks
  * while its passes are added, and the functions that one build_*.c file has for the others. */
-#ifndef SC_PREDICT_TRANSFORMER_BUILD_PRIV_H
-#define SC_PREDICT_TRANSFORMER_BUILD_PRIV_H
+#pragma once
 
 #include "models/offload.h"
 #include "predict/op_names.h"
@@ -239,5 +238,3 @@ struct pass_copies {
 struct pass_copies build_pass_begin(struct class_state *st, const struct sc_slot *slot,
 				    bool partial);
 uint32_t build_pass_end(struct class_state *st, const struct pass_copies *copies, uint32_t node);
-
-#endif

@@ -2,8 +2,7 @@
  * between stages, gradient reduction, optimizer. The same builder makes the coarse graph (a chunk
  * of layers is one to three nodes) and the full one (every op); only how a chunk is emitted
  * differs. */
-#ifndef SC_PREDICT_BUILD_TRANSFORMER_H
-#define SC_PREDICT_BUILD_TRANSFORMER_H
+#pragma once
 
 #include "base/arena.h"
 #include "core/config/config.h"
@@ -172,5 +171,3 @@ void sc_transformer_build(const struct sc_transformer *tf, struct sc_build_scrat
 struct sc_graph_store *sc_graph_store_create(void);
 void sc_graph_store_destroy(struct sc_graph_store *store);
 void sc_graph_store_give_back(struct sc_graph_store *store, struct sc_graph *graph);
-
-#endif

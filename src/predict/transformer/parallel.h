@@ -2,8 +2,7 @@
  * folds ranks that cannot differ into classes (DESIGN.md §3). Expert groups are cut out of a
  * stage's tp x cp x dp ranks in their order: etp ranks that split an expert, then ep (Megatron
  * Core, parallel_state.py: the expert RankGenerator). */
-#ifndef SC_PREDICT_PARALLEL_H
-#define SC_PREDICT_PARALLEL_H
+#pragma once
 
 #include "base/arena.h"
 #include "core/config/config.h"
@@ -68,5 +67,3 @@ struct sc_placement {
  * whose stages sit askew on their nodes, is_approximate is set instead. */
 int sc_placement_build(const struct sc_layout *layout, struct sc_arena *arena,
 		       struct sc_placement *out, struct sc_err *err);
-
-#endif

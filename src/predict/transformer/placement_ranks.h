@@ -1,6 +1,5 @@
 /* Ranks of any layout one by one, with groups and nodes, and the colours that fold into classes. */
-#ifndef SC_PREDICT_PLACEMENT_RANKS_H
-#define SC_PREDICT_PLACEMENT_RANKS_H
+#pragma once
 
 #include "predict/transformer/parallel.h"
 
@@ -48,5 +47,3 @@ static inline uint32_t placement_beside(const struct placement_ranks *ranks, uin
  * neighbours, until nothing splits any more (Weisfeiler and Leman, 1968). Sights are compared by
  * 64-bit hashes. Returns false if that takes too many colours, or too long. */
 bool sc_placement_refine(struct placement_ranks *ranks);
-
-#endif

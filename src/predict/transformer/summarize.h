@@ -1,7 +1,6 @@
 /* A simulated iteration as people read it: breakdown, path, classes, contributors, memory; and
  * whether a short run proves the steady state of a long one (steady_state.c). */
-#ifndef SC_PREDICT_SUMMARIZE_H
-#define SC_PREDICT_SUMMARIZE_H
+#pragma once
 
 #include "predict/predict.h"
 #include "predict/transformer/build_transformer.h"
@@ -47,5 +46,3 @@ uint32_t sc_steady_n_to_check(const struct sc_schedule_shape *shape);
 /* Says whether the run shows that those left out are as those that ran; `out` then says where they
  * belong. */
 bool sc_steady_detect(const struct sc_steady_run *run, struct sc_steady *out);
-
-#endif

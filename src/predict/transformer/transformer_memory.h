@@ -1,7 +1,6 @@
 /* Activations of a Transformer on one rank, by model family and recompute mode: kept from forward
  * to backward, or held for a moment. */
-#ifndef SC_PREDICT_TRANSFORMER_MEMORY_H
-#define SC_PREDICT_TRANSFORMER_MEMORY_H
+#pragma once
 
 #include "core/config/config.h"
 
@@ -34,5 +33,3 @@ struct sc_layers_held {
 /* Returns the bytes on the GPU; `off_bytes` are those that training.offload keeps elsewhere. */
 double sc_activation_bytes(const struct sc_request *request, const struct sc_layers_held *held,
 			   double *off_bytes);
-
-#endif

@@ -1,7 +1,6 @@
 /* The ops of a Transformer, as blocks: each part of the model on one rank, in order. These are
  * shapes only; when and where the blocks run is the pipeline builder's matter. */
-#ifndef SC_PREDICT_TRANSFORMER_OPS_H
-#define SC_PREDICT_TRANSFORMER_OPS_H
+#pragma once
 
 #include "core/config/config.h"
 #include "predict/block.h"
@@ -76,5 +75,3 @@ double sc_transformer_matrix_bytes(const struct sc_request *request, const struc
 				   bool experts);
 void sc_transformer_optimizer(const struct sc_block_env *env, const struct sc_update *update,
 			      struct sc_block *out);
-
-#endif

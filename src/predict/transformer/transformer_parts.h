@@ -1,8 +1,7 @@
 /* A layer as a list of parts, in the order that they run forward. All that is said of a layer is a
  * loop over them: its operations forward and backward, what is run again, parameters,
  * multiply-adds, what is kept from forward to backward. */
-#ifndef SC_PREDICT_TRANSFORMER_PARTS_H
-#define SC_PREDICT_TRANSFORMER_PARTS_H
+#pragma once
 
 #include "core/config/config.h"
 #include "predict/op_names.h"
@@ -95,5 +94,3 @@ void put_dit_tail(struct part_list *to);
 enum { SC_MAX_PARTS = 32 };
 /* Lists the parts of a layer of this kind; returns how many. */
 int sc_parts_of(const struct dims *x, int kind, struct part out[SC_MAX_PARTS]);
-
-#endif

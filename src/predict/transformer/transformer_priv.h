@@ -1,7 +1,6 @@
 /* The interface between the files that list a Transformer's ops: sizes on one rank (struct dims), a
  * layer as parts, and the functions that add ops to a block. */
-#ifndef SC_PREDICT_TRANSFORMER_PRIV_H
-#define SC_PREDICT_TRANSFORMER_PRIV_H
+#pragma once
 
 #include "predict/op_names.h"
 #include "predict/transformer/transformer_ops.h"
@@ -166,5 +165,3 @@ void layer_backward(const struct dims *x, int kind);
 /* Add an activation function, and its gradient with the bias gradient's reduction. */
 void add_activation(const struct dims *x, double n);
 void add_activation_grad(const struct dims *x, double n);
-
-#endif

@@ -1,7 +1,6 @@
 /* A tower of images in front of a language model, model.tower: its ops, which run where the
  * embedding does, and its parameters, FLOP and memory. */
-#ifndef SC_PREDICT_TRANSFORMER_TOWER_H
-#define SC_PREDICT_TRANSFORMER_TOWER_H
+#pragma once
 
 #include "predict/transformer/transformer_priv.h"
 
@@ -15,5 +14,3 @@ void sc_tower_params(const struct sc_request *request, struct sc_params *out);
 double sc_tower_flop(const struct sc_request *request);
 /* Returns what so many samples leave from forward to backward. */
 double sc_tower_kept_bytes(const struct sc_request *request, double samples);
-
-#endif

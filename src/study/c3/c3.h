@@ -3,8 +3,7 @@
  * the other. The ideal speedup is (Tg + Tc) / max(Tg, Tc) of the isolated times; the fraction of
  * ideal is (speedup - 1) / (ideal - 1) (ConCCL, arXiv:2412.14335). The max is of a policy's own way
  * to compute or to move where that is shorter alone. */
-#ifndef SC_STUDY_C3_H
-#define SC_STUDY_C3_H
+#pragma once
 
 #include "base/arena.h"
 #include "base/csv.h"
@@ -190,5 +189,3 @@ int sc_c3_table_predict(const struct sc_csv *csv, const struct sc_c3_table_opts 
 /* Makes the rows of a table without policies pairs; the first that is none is an error. */
 int sc_c3_table_pairs(const struct sc_csv *csv, struct sc_arena *arena, struct sc_c3_pairs *out,
 		      struct sc_err *err);
-
-#endif

@@ -1,7 +1,6 @@
 /* Shared by the files that predict a pair: the graph that is built for a policy, the costs of its
  * nodes, and the policies of products that need the collective or make what it sends. */
-#ifndef SC_STUDY_C3_PRIV_H
-#define SC_STUDY_C3_PRIV_H
+#pragma once
 
 #include "core/graph/graph.h"
 #include "core/graph/timeline.h"
@@ -51,5 +50,3 @@ int sc_c3_run_serial(struct sc_c3_study *s);
 int sc_c3_run_chunked(struct sc_c3_study *s, double n);
 int sc_c3_run_copied(struct sc_c3_study *s, double chunks);
 int sc_c3_run_fused(struct sc_c3_study *s);
-
-#endif

@@ -1,7 +1,6 @@
 /* A recording under study: how computation and communication slowed each other in it, and what it
  * would take under each policy. This study meets recorded runs here alone. */
-#ifndef SC_STUDY_C3_RECORDING_H
-#define SC_STUDY_C3_RECORDING_H
+#pragma once
 
 #include "study/c3/c3.h"
 #include "trace/format/trace_loss.h"
@@ -61,5 +60,3 @@ struct sc_c3_recording {
 int sc_c3_recording_load(const char *path, const char *device, struct sc_c3_recording *out,
 			 struct sc_err *err);
 void sc_c3_recording_release(struct sc_c3_recording *recording);
-
-#endif

@@ -1,8 +1,7 @@
 /* Makes a software profile from a stack's own runs: finds which numbers of the profile that they
  * start from make them right, and how far other runs of the stack will be off. No coefficient is
  * named, and one run is enough to begin. */
-#ifndef SC_STUDY_CALIBRATE_H
-#define SC_STUDY_CALIBRATE_H
+#pragma once
 
 #include "study/fit/fit_iterations.h"
 
@@ -31,5 +30,3 @@ double sc_calibration_band_ln(double start_ln, double rms_ln, size_t k);
  * output, whatever the number of jobs. */
 int sc_calibrate(const struct sc_itfit_opts *opts, struct sc_catalog *catalog,
 		 struct sc_arena *arena, struct sc_calibration *out, struct sc_err *err);
-
-#endif

@@ -1,8 +1,7 @@
 /* Chooses the GPUs of a node for jobs that run at once, each with its own collective: on links
  * without a switch the choice decides how many rings a job has, and whose rings share links (MAPA,
  * Ranganath et al., SC 2021). */
-#ifndef SC_STUDY_COLLECTIVE_PLACE_H
-#define SC_STUDY_COLLECTIVE_PLACE_H
+#pragma once
 
 #include "models/collective/collective.h"
 
@@ -32,5 +31,3 @@ struct sc_collective_place {
 /* SC_EUNSUPPORTED means that there is nothing to choose on these links, or too much. */
 int sc_collective_place(const struct sc_collective_place_opts *opts,
 			struct sc_collective_place *out, struct sc_err *err);
-
-#endif

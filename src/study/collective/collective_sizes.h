@@ -1,6 +1,5 @@
 /* A collective by size: the library's choice and time beside measured ones and a file's. */
-#ifndef SC_STUDY_COLLECTIVE_SIZES_H
-#define SC_STUDY_COLLECTIVE_SIZES_H
+#pragma once
 
 #include "base/csv.h"
 #include "models/collective/collective.h"
@@ -53,5 +52,3 @@ int sc_collective_together_us(const struct sc_fabric *fabric, const struct sc_sp
 			      const struct sc_collective_shape *shape,
 			      const struct sc_collective_shape *others, size_t n, double *out,
 			      struct sc_err *err);
-
-#endif

@@ -1,7 +1,6 @@
 /* Compares configs that are predicted and recordings that are replayed, the first as the base:
  * ratios have the uncertainty that is left when the errors that all share cancel. */
-#ifndef SC_STUDY_COMPARE_H
-#define SC_STUDY_COMPARE_H
+#pragma once
 
 #include "study/compare/model_error.h"
 #include "study/evaluate/evaluate.h"
@@ -39,5 +38,3 @@ struct sc_compare {
 int sc_compare_run(struct sc_compare *compare, struct sc_catalog *catalog, struct sc_err *err);
 /* Releases all that a run made, whether or not it failed. */
 void sc_compare_release(struct sc_compare *compare);
-
-#endif

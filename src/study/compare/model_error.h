@@ -1,6 +1,5 @@
 /* Draws of model error that predictions share: errors that they have alike cancel in ratios. */
-#ifndef SC_STUDY_MODEL_ERROR_H
-#define SC_STUDY_MODEL_ERROR_H
+#pragma once
 
 #include "base/rng.h"
 #include "predict/predict.h"
@@ -16,5 +15,3 @@ struct sc_model_error {
 struct sc_model_error sc_model_error_of(const struct sc_request *request);
 void sc_model_error_draw(const struct sc_model_error *error, struct sc_rng *rng,
 			 struct sc_predict_opts *out);
-
-#endif

@@ -1,8 +1,7 @@
 /* The way from a config to its prediction, the same for every study and command: the config is
  * resolved, the schedule and the plan of its tables are chosen where it leaves them open, and it is
  * predicted. Studies differ only in their candidates and in what they read off each. */
-#ifndef SC_STUDY_EVALUATE_H
-#define SC_STUDY_EVALUATE_H
+#pragma once
 
 #include "predict/predict.h"
 #include "study/shard/shard_choose.h"
@@ -47,5 +46,3 @@ int sc_evaluate(struct sc_evaluator *evaluator, const struct sc_candidate *candi
  * schedule can run. */
 int sc_evaluate_schedules(struct sc_evaluator *evaluator, const struct sc_config *config,
 			  const char *file, struct sc_err *err);
-
-#endif

@@ -1,7 +1,6 @@
 /* Sensitivities and alternatives: the same request is predicted again with one resource faster, and
  * the same config with other settings. */
-#ifndef SC_PREDICT_EXPLAIN_H
-#define SC_PREDICT_EXPLAIN_H
+#pragma once
 
 #include "study/evaluate/evaluate.h"
 
@@ -42,5 +41,3 @@ struct sc_alternatives {
  * change nothing, are left out. */
 void sc_find_alternatives(const struct sc_evaluator *base, const struct sc_config *config,
 			  const char *file, struct sc_alternatives *out);
-
-#endif

@@ -1,8 +1,7 @@
 /* Fits numbers of software and device profiles that no kernel table shows (host costs, sustained
  * clocks, communication delays) to whole measured iterations, a table as `validate` reads it, and
  * says what the fit is worth on rows that it did not see. */
-#ifndef SC_STUDY_FIT_ITERATIONS_H
-#define SC_STUDY_FIT_ITERATIONS_H
+#pragma once
 
 #include "models/fit/fit.h"
 #include "study/validate/validate.h"
@@ -36,5 +35,3 @@ struct sc_itfit_opts {
  * not there is SC_EUSAGE; too few rows are SC_EVALUE. */
 int sc_itfit_run(const struct sc_itfit_opts *opts, struct sc_arena *arena, struct sc_fit *out,
 		 struct sc_err *err);
-
-#endif

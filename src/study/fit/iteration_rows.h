@@ -1,7 +1,6 @@
 /* The measured iterations of a table as requests, predicted again and again with changed numbers of
  * their profiles: fit and calibrate share them. */
-#ifndef SC_STUDY_ITERATION_ROWS_H
-#define SC_STUDY_ITERATION_ROWS_H
+#pragma once
 
 #include "models/fit/fit_solve.h"
 #include "study/fit/fit_iterations.h"
@@ -37,5 +36,3 @@ const char *sc_itrows_joined(const struct sc_itrows *rows, size_t row, const int
 /* `times` of a problem whose model is a struct sc_itrows: takes a value for each of its places. */
 void sc_itrows_times(const struct sc_fit_problem *problem, const double *values, size_t n,
 		     double *us);
-
-#endif

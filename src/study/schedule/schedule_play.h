@@ -1,6 +1,5 @@
 /* Plays a schedule by itself, with given times: when passes run, what stages wait and hold. */
-#ifndef SC_STUDY_SCHEDULE_PLAY_H
-#define SC_STUDY_SCHEDULE_PLAY_H
+#pragma once
 
 #include "base/arena.h"
 #include "predict/schedule/schedule.h"
@@ -21,5 +20,3 @@ struct sc_optimized {
  * never worse than it, with its memory. It is the same on every machine. */
 void sc_schedule_optimize(const struct sc_schedule_shape *shape, struct sc_arena *arena,
 			  struct sc_passes *passes, struct sc_optimized *out);
-
-#endif

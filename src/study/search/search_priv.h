@@ -1,6 +1,5 @@
 /* Shared by the parts of a search: the space, the run, and the judgement of its leaders. */
-#ifndef SC_STUDY_SEARCH_PRIV_H
-#define SC_STUDY_SEARCH_PRIV_H
+#pragma once
 
 #include "base/intern.h"
 #include "base/vec.h"
@@ -84,5 +83,3 @@ int sc_search_screen(struct sc_searching *s, const struct sc_predict_opts *opts,
 /* search_best.c */
 int sc_search_others(struct sc_searching *s, struct sc_err *err);
 int sc_search_regret(struct sc_searching *s, struct sc_err *err);
-
-#endif

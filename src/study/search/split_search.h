@@ -2,8 +2,7 @@
  * table, as a sweep predicts it. Rows that do not fit the memory are left out, and so are,
  * unsimulated, rows that a floor (sc_predict_floor) shows to be worse than the leaders: the best is
  * the best of all under the model. */
-#ifndef SC_STUDY_SEARCH_H
-#define SC_STUDY_SEARCH_H
+#pragma once
 
 #include "study/compare/model_error.h"
 #include "study/sweep/sweep.h"
@@ -141,5 +140,3 @@ struct sc_scaling {
 	struct sc_scaling_point *points; /* set by sc_scaling_run: one a size */
 };
 int sc_scaling_run(struct sc_scaling *scaling, struct sc_arena *arena, struct sc_err *err);
-
-#endif

@@ -2,8 +2,7 @@
  * of it goes to a rank, and the cost is that of the busiest rank. The objective sets the costs of
  * options (shard_torchrec.c, shard_hugectr.c, shard_iteration.c); the solver (shard_solve.c) knows
  * nothing of it. */
-#ifndef SC_STUDY_SHARD_H
-#define SC_STUDY_SHARD_H
+#pragma once
 
 #include <signal.h>
 #include <stdbool.h>
@@ -270,5 +269,3 @@ static inline bool sc_search_is_ended(const struct sc_search_watch *watch)
 }
 /* The error of a search that a signal ended before it had a plan. */
 int sc_search_no_plan(struct sc_err *err);
-
-#endif

@@ -1,7 +1,6 @@
 /* Chooses the ranks of a request's tables for whoever predicts it: a plan is read from its file, or
  * made by the planner that the request names, which may search. */
-#ifndef SC_STUDY_SHARD_CHOOSE_H
-#define SC_STUDY_SHARD_CHOOSE_H
+#pragma once
 
 #include "predict/predict.h"
 #include "study/shard/shard_objective.h"
@@ -18,5 +17,3 @@ int sc_chosen_plan_init(struct sc_chosen_plan *chosen, const struct sc_request *
 void sc_chosen_plan_release(struct sc_chosen_plan *chosen);
 /* Adds warnings about how the plan was made. */
 void sc_chosen_plan_warn(const struct sc_chosen_plan *chosen, struct sc_prediction *out);
-
-#endif

@@ -1,8 +1,7 @@
 /* Tells how sure it is that one plan is better than another, by paired Monte Carlo: every draw of
  * model error and of drift is applied to all plans alike (common random numbers), so that errors
  * that plans share cancel. */
-#ifndef SC_STUDY_SHARD_CONFIDENCE_H
-#define SC_STUDY_SHARD_CONFIDENCE_H
+#pragma once
 
 #include "study/shard/shard_terms.h"
 
@@ -44,5 +43,3 @@ int sc_shard_confidence(const struct sc_shard_problem *problem,
 			const struct sc_confidence_plan *plans, size_t n_plans,
 			const struct sc_confidence_opts *opts, struct sc_confidence *out,
 			struct sc_err *err);
-
-#endif

@@ -1,6 +1,5 @@
 /* The tables that change from one plan to another, and the bytes that have to move for it. */
-#ifndef SC_STUDY_SHARD_DIFF_H
-#define SC_STUDY_SHARD_DIFF_H
+#pragma once
 
 #include "study/shard/shard.h"
 
@@ -24,5 +23,3 @@ struct sc_shard_diff {
 int sc_shard_diff_compute(const struct sc_shard_plan *from, const struct sc_shard_plan *to,
 			  const struct sc_table_list *tables, struct sc_shard_diff *out,
 			  struct sc_err *err);
-
-#endif

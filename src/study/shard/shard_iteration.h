@@ -1,7 +1,6 @@
 /* Sharding for the predicted iteration: candidates come from a proxy that adds up, then whole steps
  * are simulated. */
-#ifndef SC_STUDY_SHARD_ITERATION_H
-#define SC_STUDY_SHARD_ITERATION_H
+#pragma once
 
 #include "predict/predict.h"
 #include "study/shard/shard.h"
@@ -27,5 +26,3 @@ const struct sc_request *sc_ranking_request(const struct sc_request *request,
 int sc_iteration_rate(struct sc_predictor *predictor, const struct sc_request *request,
 		      const struct sc_shard_plan *plan, struct sc_prediction *out,
 		      struct sc_err *err);
-
-#endif

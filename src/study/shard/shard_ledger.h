@@ -1,8 +1,7 @@
 /* A ledger of a placement: the cost of each rank so far, and the memory of each tier. Ranks of a
  * pool share host memory and SSD: a pool is a host, but for TorchRec's planner each rank alone,
  * because it gives each its part. */
-#ifndef SC_STUDY_SHARD_LEDGER_H
-#define SC_STUDY_SHARD_LEDGER_H
+#pragma once
 
 #include <string.h>
 
@@ -111,5 +110,3 @@ static inline double sc_ledger_max(const struct sc_ledger *l, uint32_t *rank)
 		*rank = found;
 	return l->cost[found];
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* Finds what is odd about a plan, or about the constants it was made with, and costs time or
  * memory. */
-#ifndef SC_STUDY_SHARD_LINT_H
-#define SC_STUDY_SHARD_LINT_H
+#pragma once
 
 #include "core/machine/device.h"
 #include "study/shard/shard_terms.h"
@@ -17,5 +16,3 @@ void sc_lint_plan(const struct sc_shard_problem *problem, const struct sc_shard_
 /* Compares the constants of TorchRec's planner with the device they stand for. */
 void sc_lint_constants(const struct sc_torchrec_topology *topology, const struct sc_device *device,
 		       sc_lints *out);
-
-#endif

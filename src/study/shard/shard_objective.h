@@ -1,7 +1,6 @@
 /* The objective by which sharding plans are ranked, with all that the ranking takes: a request's
  * tables, the problem with its costs, the planners that go with it. */
-#ifndef SC_STUDY_SHARD_OBJECTIVE_H
-#define SC_STUDY_SHARD_OBJECTIVE_H
+#pragma once
 
 #include "core/config/config.h"
 #include "predict/predict.h"
@@ -71,5 +70,3 @@ struct sc_start {
 };
 extern const struct sc_start sc_starts[];               /* no name ends */
 const struct sc_start *sc_start_find(const char *name); /* NULL: none */
-
-#endif

@@ -1,7 +1,6 @@
 /* The state that the stages of the search for a plan share: the placement at work, the best so far,
  * and what may still be spent. */
-#ifndef SC_STUDY_SHARD_SEARCH_PRIV_H
-#define SC_STUDY_SHARD_SEARCH_PRIV_H
+#pragma once
 
 #include "study/shard/shard_solve_priv.h"
 
@@ -47,5 +46,3 @@ bool sc_shard_search_reinsert(struct sc_shard_search *q, uint32_t unit, bool gai
 bool sc_shard_search_keep(struct sc_shard_search *q);
 /* Descends to where no step helps, and keeps what is found. */
 void sc_shard_search_improve(struct sc_shard_search *q);
-
-#endif

@@ -1,7 +1,6 @@
 /* Shared by the files of the sharding solver: the problem with its constraints worked in (model), a
  * placement that changes step by step (state), and the stages that work on them. */
-#ifndef SC_STUDY_SHARD_SOLVE_PRIV_H
-#define SC_STUDY_SHARD_SOLVE_PRIV_H
+#pragma once
 
 #include "base/intern.h"
 #include "base/rng.h"
@@ -341,5 +340,3 @@ struct sc_torchrec_perf {
 /* Fills cost and bytes of a shard whose rows and cols are given; `perf` may be NULL. */
 void sc_torchrec_cost(const struct sc_torchrec_ask *ask, struct sc_option_shard *shard,
 		      struct sc_torchrec_perf *perf);
-
-#endif

@@ -1,7 +1,6 @@
 /* Search by whole steps: plans of several starts are simulated, and the best are changed a table or
  * two at a time as long as the simulated step gets shorter. */
-#ifndef SC_STUDY_SHARD_STEP_H
-#define SC_STUDY_SHARD_STEP_H
+#pragma once
 
 #include "base/strbuf.h"
 #include "predict/predict.h"
@@ -44,5 +43,3 @@ void sc_step_candidates_release(sc_step_candidates *candidates);
 /* Makes a plan for a request that leaves it to us, the quick way. */
 int sc_step_plan(const struct sc_request *request, struct sc_arena *arena,
 		 struct sc_shard_plan *out, struct sc_err *err);
-
-#endif

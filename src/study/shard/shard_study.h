@@ -1,7 +1,6 @@
 /* Plans side by side under one objective: those given, those searched for, baselines. Each has its
  * cost against a lower bound, its reasons, how sure that is, and what is odd about it. */
-#ifndef SC_STUDY_SHARD_STUDY_H
-#define SC_STUDY_SHARD_STUDY_H
+#pragma once
 
 #include "study/shard/shard_confidence.h"
 #include "study/shard/shard_diff.h"
@@ -79,5 +78,3 @@ struct sc_pareto {
 };
 int sc_shard_pareto(const struct sc_shard_problem *problem, const struct sc_solve_opts *opts,
 		    struct sc_arena *arena, struct sc_pareto *out, struct sc_err *err);
-
-#endif

@@ -1,7 +1,6 @@
 /* A plan as a sum: what each of its shards adds to its rank, by a problem's costs. Reports and
  * questions about one plan read it; the solver has its own, faster, bookkeeping. */
-#ifndef SC_STUDY_SHARD_TERMS_H
-#define SC_STUDY_SHARD_TERMS_H
+#pragma once
 
 #include "study/shard/shard.h"
 
@@ -30,5 +29,3 @@ struct sc_rank_part {
 };
 size_t sc_rank_parts(const struct sc_shard_terms *terms, uint32_t rank, struct sc_rank_part *out,
 		     size_t max);
-
-#endif

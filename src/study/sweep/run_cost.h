@@ -1,6 +1,5 @@
 /* The cost of a step and of a run: GPU-hours, US dollars, energy at the GPUs' board power. */
-#ifndef SC_SWEEP_RUN_COST_H
-#define SC_SWEEP_RUN_COST_H
+#pragma once
 
 #include "predict/predict.h"
 
@@ -26,5 +25,3 @@ double sc_run_price(const struct sc_run_size *size, const char *gpu, double othe
  * given and none is for these GPUs. */
 int sc_run_cost(const struct sc_request *request, const struct sc_prediction *prediction,
 		const struct sc_run_size *size, struct sc_run_cost *out, struct sc_err *err);
-
-#endif

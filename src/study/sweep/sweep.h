@@ -1,7 +1,6 @@
 /* Many cases over one base config: a table (or a grid) predicted row by row, on several threads,
  * with results in the order of the rows. A case that fails does not stop the others. */
-#ifndef SC_PREDICT_SWEEP_H
-#define SC_PREDICT_SWEEP_H
+#pragma once
 
 #include <signal.h>
 
@@ -98,5 +97,3 @@ int sc_axis_parse(const char *option, const char *text, struct sc_arena *arena, 
 /* Makes the cartesian product of "path=a,b,c" texts a table, the last varying fastest. */
 int sc_grid_build(const char *const *texts, size_t n_axes, struct sc_arena *arena,
 		  struct sc_csv *out, struct sc_err *err);
-
-#endif

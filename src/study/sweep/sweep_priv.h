@@ -1,6 +1,5 @@
 /* One run of a sweep: its workers, the order of its rows, and how processes share them. */
-#ifndef SC_STUDY_SWEEP_PRIV_H
-#define SC_STUDY_SWEEP_PRIV_H
+#pragma once
 
 #include <pthread.h>
 
@@ -44,5 +43,3 @@ int sc_sweep_put_row(struct run *run, size_t index, const struct sc_warnings *wa
 /* Predicts all rows, of which other ranks predict some. */
 int sc_sweep_run_shared(struct run *run, struct sc_err *err);
 void sc_sweep_pack_row(struct run *run, size_t index, const struct sc_warnings *warnings);
-
-#endif

@@ -1,8 +1,7 @@
 /* Tells whether predictions choose the split that was measured as the best. Rows of a table that
  * differ in nothing but how the work is split are the candidates of a choice: the one of the least
  * predicted time is taken, and judged by its measured time. */
-#ifndef SC_STUDY_CHOICES_H
-#define SC_STUDY_CHOICES_H
+#pragma once
 
 #include "study/validate/validate.h"
 
@@ -30,5 +29,3 @@ struct sc_choices {
  * training.global_batch a repeat of it. Without one choice n is 0, and the shares NAN. */
 void sc_choices_find(const struct sc_validation *validation, struct sc_arena *arena,
 		     struct sc_choices *out);
-
-#endif

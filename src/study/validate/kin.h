@@ -1,8 +1,7 @@
 /* Finds runs that are not like their kin, by the measured times alone. Kin are runs of one table
  * that differ in nothing but the number of replicas, how these share their states, and the batch: a
  * micro-batch takes all of them about as long. */
-#ifndef SC_STUDY_KIN_H
-#define SC_STUDY_KIN_H
+#pragma once
 
 #include "study/validate/validate.h"
 
@@ -11,5 +10,3 @@
 #define SC_KIN_FACTOR 2.0
 int sc_kin_find(const struct sc_config *base, struct sc_arena *arena,
 		struct sc_validation *validation, struct sc_err *err);
-
-#endif

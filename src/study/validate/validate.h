@@ -1,7 +1,6 @@
 /* Compares predicted and measured times over a table with a `measured_ms` column: how far off, by
  * group, and how often the band holds. Cases that cannot be predicted are named, not dropped. */
-#ifndef SC_PREDICT_VALIDATE_H
-#define SC_PREDICT_VALIDATE_H
+#pragma once
 
 #include "base/stats.h"
 #include "models/fit/fit.h"
@@ -80,5 +79,3 @@ const char *sc_validation_suite(const struct sc_csv *table, size_t row);
  * lives in the arena; `table` is borrowed. */
 int sc_validate(const struct sc_validate_opts *opts, struct sc_arena *arena,
 		struct sc_validation *out, struct sc_err *err);
-
-#endif

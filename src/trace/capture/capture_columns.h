@@ -1,6 +1,5 @@
 /* Events of one class as the columns of a frame, filled row by row in the host's process. */
-#ifndef SC_TRACE_CAPTURE_CAPTURE_COLUMNS_H
-#define SC_TRACE_CAPTURE_CAPTURE_COLUMNS_H
+#pragma once
 
 #include "trace/format/event.h"
 #include "trace/format/trace_frames.h"
@@ -28,5 +27,3 @@ size_t sc_class_columns_most(const struct sc_class_columns *c);
 /* A whole frame, header and padding included; the columns are empty again. Returns its bytes. */
 size_t sc_class_columns_put(struct sc_class_columns *c, uint8_t cls, uint64_t seq, uint8_t *out,
 			    struct sc_frame_header *header);
-
-#endif

@@ -1,7 +1,6 @@
 /* Everything that the library shows to the outside: what CUDA's driver, NVTX and NCCL look up by
  * name, and two calls for programs that attach by themselves (from Python: ctypes). */
-#ifndef SC_TRACE_CAPTURE_CAPTURE_DOORS_H
-#define SC_TRACE_CAPTURE_CAPTURE_DOORS_H
+#pragma once
 
 #include "trace/capture/nccl_abi.h"
 #include "trace/capture/nvtx_abi.h"
@@ -19,5 +18,3 @@ SC_DOOR void sc_capture_stop(void);
 extern SC_DOOR const struct sc_nccl_plugin_v2 ncclProfiler_v2, ncclProfiler_v3;
 extern SC_DOOR const struct sc_nccl_plugin_v4 ncclProfiler_v4;
 extern SC_DOOR const struct sc_nccl_plugin_v5 ncclProfiler_v5, ncclProfiler_v6;
-
-#endif

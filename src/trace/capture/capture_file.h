@@ -2,8 +2,7 @@
  * gathered in memory, and go out with one write per buffer of records. Never ends the program,
  * never waits for anything but the disk; what cannot be written is counted and becomes a gap. One
  * thread. */
-#ifndef SC_TRACE_CAPTURE_CAPTURE_FILE_H
-#define SC_TRACE_CAPTURE_CAPTURE_FILE_H
+#pragma once
 
 #include "trace/capture/record_decode.h"
 #include "trace/format/trace_file.h"
@@ -29,5 +28,3 @@ int sc_capture_file_write(struct sc_capture_file *file);
 /* End, close. 0 or -errno. */
 int sc_capture_file_finish(struct sc_capture_file *file);
 int64_t sc_capture_file_lost(const struct sc_capture_file *file);
-
-#endif

@@ -2,8 +2,7 @@
  * needed to build. tests/capture checks each size and offset against the real headers where they
  * are installed. Every record family only ever grew at its end, so the oldest part is always there,
  * and later fields are read if the stride of the loaded library reaches them (SC_CUPTI_HAS). */
-#ifndef SC_TRACE_CAPTURE_CUPTI_ABI_H
-#define SC_TRACE_CAPTURE_CUPTI_ABI_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -136,5 +135,3 @@ typedef void (*sc_cupti_complete_fn)(void *context, uint32_t stream, uint8_t *bu
 				     size_t valid);
 typedef uint64_t (*sc_cupti_timestamp_fn)(void);
 typedef void (*sc_cupti_callback_fn)(void *ctx, int domain, uint32_t cbid, const void *data);
-
-#endif

@@ -1,6 +1,5 @@
 /* The CUPTI of this process behind a struct of functions: found, not linked. */
-#ifndef SC_TRACE_CAPTURE_CUPTI_LOAD_H
-#define SC_TRACE_CAPTURE_CUPTI_LOAD_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -41,5 +40,3 @@ bool sc_cupti_load(struct sc_cupti *out);
 /* Bytes of each kind of records: as the library walks them, or as its version is known to have
  * them. False: neither. */
 bool sc_cupti_learn_strides(const struct sc_cupti *cupti, uint16_t strides[SC_CUPTI_MAX_KIND + 1]);
-
-#endif

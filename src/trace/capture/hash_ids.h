@@ -1,7 +1,6 @@
 /* Ids of things by a 64-bit hash of them, without the things: constant bytes an entry. Two of a
  * million different ones share a hash once in 40 million runs. */
-#ifndef SC_TRACE_CAPTURE_HASH_IDS_H
-#define SC_TRACE_CAPTURE_HASH_IDS_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -18,5 +17,3 @@ uint64_t sc_hash_bytes(const void *data, size_t n);
 /* The id of `hash`, 0 if it is new and there is no room; *is_new says that the id was given now. */
 uint32_t sc_hash_ids_put(struct sc_hash_ids *ids, uint64_t hash, int *is_new);
 void sc_hash_ids_release(struct sc_hash_ids *ids);
-
-#endif

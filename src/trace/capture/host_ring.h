@@ -1,8 +1,7 @@
 /* Records of the tracer itself (NVTX ranges, NCCL calls, losses) on their way from the host's
  * threads to the writer: one ring a thread in the raw file, one writer and one reader each,
  * positions published after the record is whole. */
-#ifndef SC_TRACE_CAPTURE_HOST_RING_H
-#define SC_TRACE_CAPTURE_HOST_RING_H
+#pragma once
 
 #include "trace/capture/raw_file.h"
 
@@ -43,5 +42,3 @@ bool sc_host_ring_put(struct sc_raw_file *raw, uint32_t index, const struct sc_h
  * end, or if it makes no sense (only in a damaged file). */
 const struct sc_host_record *sc_host_ring_read(const struct sc_raw_file *raw, uint32_t index,
 					       uint64_t *at);
-
-#endif

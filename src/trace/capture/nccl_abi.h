@@ -1,8 +1,7 @@
 /* The part of NCCL's profiler plugin interface that the tracer uses, versions 2 to 6, in our own
  * words: the part of each event's description that is read. The union begins at byte 24 in all of
  * them. */
-#ifndef SC_TRACE_CAPTURE_NCCL_ABI_H
-#define SC_TRACE_CAPTURE_NCCL_ABI_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -93,5 +92,3 @@ struct sc_nccl_plugin_v4 {
 struct sc_nccl_plugin_v5 {
 	SC_NCCL_TABLE(sc_nccl_init_v5) at;
 };
-
-#endif

@@ -1,7 +1,6 @@
 /* The part of NVTX's tool interface that the tracer uses, in our own words. tests/capture checks it
  * against the real headers where they are installed. */
-#ifndef SC_TRACE_CAPTURE_NVTX_ABI_H
-#define SC_TRACE_CAPTURE_NVTX_ABI_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -62,5 +61,3 @@ struct sc_nvtx_callbacks {
 	int (*get_functions)(int module, sc_nvtx_function ***table, unsigned *n);
 };
 typedef const void *(*sc_nvtx_get_table)(uint32_t id);
-
-#endif

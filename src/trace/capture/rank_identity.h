@@ -1,6 +1,5 @@
 /* Finds which rank of which run a process is, from what launchers put in the environment. */
-#ifndef SC_TRACE_CAPTURE_RANK_IDENTITY_H
-#define SC_TRACE_CAPTURE_RANK_IDENTITY_H
+#pragma once
 
 #include "trace/format/trace_file.h"
 
@@ -9,5 +8,3 @@ typedef const char *(*sc_getenv_fn)(void *ctx, const char *name);
  * a rank says everything. Fields that are not known are -1. The run's id is a hash of what the
  * launcher or `stepcast record` calls the run. Does not touch host, pid and source. */
 void sc_rank_identity_read(struct sc_trace_identity *out, sc_getenv_fn get, void *ctx);
-
-#endif

@@ -2,8 +2,7 @@
  * CUPTI fills, a ring for each thread's own records, and the names that records point to. The
  * tracer writes its trace from here; after a SIGKILL `stepcast record` reads the rest from the
  * file. One process writes it; states and positions are atomic, everything else has one writer. */
-#ifndef SC_TRACE_CAPTURE_RAW_FILE_H
-#define SC_TRACE_CAPTURE_RAW_FILE_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -111,5 +110,3 @@ const struct sc_raw_name *sc_raw_name_get(const struct sc_raw_file *raw,
 /* Returns how long a name is without what CUPTI appends to it, as in "cudaLaunchKernel_v7000" and
  * "cudaStreamIsCapturing_ptsz_v10000". */
 size_t sc_api_name_length(const char *name);
-
-#endif

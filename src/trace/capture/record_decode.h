@@ -1,8 +1,7 @@
 /* CUPTI's records and the tracer's own, turned into events of a trace. Knows neither CUPTI nor
  * files: it walks memory with the strides of the raw file and gives events to a sink, the tracer's
  * frames or, after a crash, a trace writer. */
-#ifndef SC_TRACE_CAPTURE_RECORD_DECODE_H
-#define SC_TRACE_CAPTURE_RECORD_DECODE_H
+#pragma once
 
 #include "trace/capture/host_ring.h"
 #include "trace/format/event.h"
@@ -51,5 +50,3 @@ uint32_t sc_decoder_lane(struct sc_decoder *d, const struct sc_trace_lane *lane)
 /* How many events of each class finished records would be. */
 void sc_count_records(const struct sc_raw_file *raw, const uint8_t *at, size_t n,
 		      int64_t counts[SC_N_EVENT_CLASSES]);
-
-#endif

@@ -2,8 +2,7 @@
  * come before the external id of its call, a wait before the record of the event that it waits for
  * (pytorch/kineto #1318), anything before the first record that says which device a context is of.
  * The writer takes what it has seen by then; the rest is found here, when the trace is packed. */
-#ifndef SC_TRACE_CAPTURE_RECORD_LINKS_H
-#define SC_TRACE_CAPTURE_RECORD_LINKS_H
+#pragma once
 
 #include "base/vec.h"
 #include "trace/format/trace_file.h"
@@ -58,5 +57,3 @@ void sc_links_complete(const struct sc_links *links, const struct sc_trace *from
 bool sc_links_call(struct sc_links *links, const struct sc_trace *from,
 		   const struct sc_trace_event *kernel, struct sc_trace_comm *out);
 void sc_links_release(struct sc_links *links);
-
-#endif

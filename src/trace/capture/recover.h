@@ -1,7 +1,6 @@
 /* After a recording: what a dead process left in its raw file goes into its trace, and traces are
  * written anew, packed. In the program, not in the injected library. */
-#ifndef SC_TRACE_CAPTURE_RECOVER_H
-#define SC_TRACE_CAPTURE_RECOVER_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -25,5 +24,3 @@ int sc_capture_recover(const char *raw_path, struct sc_recovery *out, struct sc_
 int sc_capture_pack(const char *trace_path, struct sc_recovery *out, struct sc_err *err);
 /* Does the process that wrote this raw file run still, on this host? */
 bool sc_capture_is_running(const char *raw_path);
-
-#endif

@@ -1,8 +1,7 @@
 /* The state of the tracer in its process, shared by its three doors (CUDA injection, NVTX
  * injection, NCCL's profiler plugin) and its two threads. An injected library has nowhere else to
  * keep it: this is the one mutable global. */
-#ifndef SC_TRACE_CAPTURE_TRACER_H
-#define SC_TRACE_CAPTURE_TRACER_H
+#pragma once
 
 #include <pthread.h>
 
@@ -91,5 +90,3 @@ void sc_host_emit_gap(const struct sc_trace_gap *gap);
 
 /* nvtx_handler.c: puts our functions into NVTX's tables. False: it is not an NVTX we understand. */
 bool sc_nvtx_attach(sc_nvtx_get_table get_table);
-
-#endif

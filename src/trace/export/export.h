@@ -1,8 +1,7 @@
 /* Traces out, event by event: as PyTorch's profiler writes them (Chrome's trace format, read by
  * Perfetto and HTA), and as CSV; or tables of measured operations, as CSV that `fit` and people
  * read. */
-#ifndef SC_TRACE_EXPORT_H
-#define SC_TRACE_EXPORT_H
+#pragma once
 
 #include <stdio.h>
 
@@ -33,5 +32,3 @@ struct sc_export_run {
 };
 int sc_export_run(enum sc_export_format format, const struct sc_export_run *run, FILE *out,
 		  struct sc_err *err);
-
-#endif

@@ -1,7 +1,6 @@
 /* The writers of each export format, as export.c calls them, and the run's clock that they share.
  * Sums of times wrap in place of overflowing, since a hostile file may hold any. */
-#ifndef SC_TRACE_EXPORT_PRIV_H
-#define SC_TRACE_EXPORT_PRIV_H
+#pragma once
 
 #include "base/json_stream.h"
 #include "trace/export/export.h"
@@ -25,5 +24,3 @@ static inline int64_t sc_time_sub(int64_t a, int64_t b)
 {
 	return (int64_t)((uint64_t)a - (uint64_t)b);
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* How the starts and durations of nested rows get small: told as what passes from one begin or end
  * to the next, less what is expected there. Of the format, inside src/trace/format. */
-#ifndef SC_TRACE_COLUMN_TIMES_H
-#define SC_TRACE_COLUMN_TIMES_H
+#pragma once
 
 #include "trace/format/trace_columns.h"
 
@@ -29,5 +28,3 @@ size_t sc_times_put(struct sc_times *times, const struct sc_times_rows *rows, ui
 /* Starts and durations of the names and depths. False: these are not their bytes. */
 bool sc_times_get(struct sc_times *times, const struct sc_times_rows *rows, const uint8_t *at,
 		  size_t n);
-
-#endif

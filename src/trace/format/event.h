@@ -1,8 +1,7 @@
 /* A trace consists of the events of one process, with the small tables they refer to. Times are
  * int64 nanoseconds from the trace's base, exact. The same for every source: our tracer, Kineto,
  * Nsight Systems, Chakra, operator timelines. */
-#ifndef SC_TRACE_EVENT_H
-#define SC_TRACE_EVENT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -128,5 +127,3 @@ struct sc_trace_gap {
 	int64_t n, first_ns, last_ns;
 	const char *reason;
 };
-
-#endif

@@ -1,7 +1,6 @@
 /* Finds the frames of a trace file by one scan of their headers. Frames of types it does not know
  * are left out. */
-#ifndef SC_TRACE_FRAME_FILE_H
-#define SC_TRACE_FRAME_FILE_H
+#pragma once
 
 #include "base/err.h"
 #include "base/vec.h"
@@ -22,5 +21,3 @@ int sc_frame_file_open(const char *path, struct sc_frame_file *out, struct sc_er
 void sc_frame_file_close(struct sc_frame_file *file);
 /* Into file->header and payload. False, counted: its payload is not what was written. */
 bool sc_frame_file_read(struct sc_frame_file *file, const struct sc_frame_header *frame);
-
-#endif

@@ -1,6 +1,5 @@
 /* The order of rows by (group, time): stable, in linear time. */
-#ifndef SC_TRACE_ROW_SORT_H
-#define SC_TRACE_ROW_SORT_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -12,5 +11,3 @@ struct sc_row_key {
 };
 /* Sorts `keys`; `spare` has room for n more. Returns whichever of the two has the result. */
 struct sc_row_key *sc_row_sort(struct sc_row_key *keys, struct sc_row_key *spare, size_t n);
-
-#endif

@@ -2,8 +2,7 @@
  * the others are differences as varints, each column compressed by itself. Pure C; zstd unless
  * SC_NO_ZSTD is defined (then columns are stored as they are, and compressed ones cannot be read).
  */
-#ifndef SC_TRACE_TRACE_COLUMNS_H
-#define SC_TRACE_TRACE_COLUMNS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -127,5 +126,3 @@ bool sc_columns_get(struct sc_column_coder *coder, struct sc_slice payload,
 /* Texts point into memory of the coder, good until its next call; not ended by NUL. */
 bool sc_columns_get_texts(struct sc_column_coder *coder, struct sc_slice payload,
 			  struct sc_text *texts, size_t n);
-
-#endif

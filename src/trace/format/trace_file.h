@@ -1,7 +1,6 @@
 /* Our trace files: framed, CRC-checked, columnar, compressed (docs/trace-format.md). One file a
  * process. A directory of such files is a run. */
-#ifndef SC_TRACE_TRACE_FILE_H
-#define SC_TRACE_TRACE_FILE_H
+#pragma once
 
 #include <stddef.h>
 
@@ -101,5 +100,3 @@ struct sc_trace_files {
 /* The trace files of a folder, by rank, then name; or `path` itself if it is one. Arena strings. */
 int sc_trace_list(const char *path, struct sc_arena *arena, const char *const **files, size_t *n,
 		  struct sc_err *err);
-
-#endif

@@ -1,8 +1,7 @@
 /* The frames that trace files consist of (docs/trace-format.md): each can be checked and found by
  * itself. Shared by the reader, the writer and the capture library: pure C, never exits, allocates
  * only when a coder is made. */
-#ifndef SC_TRACE_TRACE_FRAMES_H
-#define SC_TRACE_TRACE_FRAMES_H
+#pragma once
 
 #include "trace/format/event.h"
 #include "trace/format/trace_columns.h"
@@ -87,5 +86,3 @@ bool sc_frame_get_texts(struct sc_frame_coder *coder, const struct sc_frame_head
 			const uint8_t *payload, struct sc_text *texts, size_t n);
 bool sc_frame_get_identity(struct sc_frame_coder *coder, const struct sc_frame_header *header,
 			   const uint8_t *payload, struct sc_trace_identity *out);
-
-#endif

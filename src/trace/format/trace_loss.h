@@ -1,7 +1,6 @@
 /* Counts what a trace should have and does not: lost when it was recorded, damaged, cut, not
  * understood by an import. Every command that reads traces says it in these words. */
-#ifndef SC_TRACE_TRACE_LOSS_H
-#define SC_TRACE_TRACE_LOSS_H
+#pragma once
 
 #include "base/strbuf.h"
 #include "trace/format/trace_file.h"
@@ -32,5 +31,3 @@ bool sc_trace_loss_stands(const struct sc_trace_loss *loss);
 /* A sentence without a full stop; nothing where nothing is missing. Warnings name files first. */
 void sc_trace_loss_text(const struct sc_trace_loss *loss, struct sc_strbuf *out);
 void sc_trace_loss_warning(const struct sc_trace_loss *loss, struct sc_strbuf *out);
-
-#endif

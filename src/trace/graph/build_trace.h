@@ -18,8 +18,7 @@
  * what had not ended in the recording. What is left before a call or an activity when all it waits
  * for is done is its gap. A collective that several recorded ranks have is a group whose transfer
  * is the shortest of its members: the last to arrive does not wait. */
-#ifndef SC_TRACE_BUILD_TRACE_H
-#define SC_TRACE_BUILD_TRACE_H
+#pragma once
 
 #include "base/intern.h"
 #include "core/graph/graph.h"
@@ -257,5 +256,3 @@ int sc_trace_ranks_of(const struct sc_trace_run *run, const struct sc_merge_call
 /* As measured: of collectives that several ranks have, the transfer. */
 double sc_trace_act_work_us(const struct sc_trace_run *run, const struct sc_trace_rank *rank,
 			    const struct sc_act *act);
-
-#endif

@@ -1,6 +1,5 @@
 /* A rank while it is loaded. */
-#ifndef SC_TRACE_BUILD_TRACE_PRIV_H
-#define SC_TRACE_BUILD_TRACE_PRIV_H
+#pragma once
 
 #include "trace/graph/build_trace.h"
 #include "trace/graph/iteration_ranges.h"
@@ -81,5 +80,3 @@ bool sc_trace_loads_data(const char *name);
 void sc_trace_find_marks(struct rank_load *load, const char *range);
 /* Fills rank->iterations from the BEGIN and END calls. */
 void sc_trace_number_iterations(struct rank_load *load);
-
-#endif

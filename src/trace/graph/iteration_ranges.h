@@ -1,6 +1,5 @@
 /* Iterations that ranges on the host mark: those of a profiler, of an optimizer, or of the user. */
-#ifndef SC_TRACE_ITERATION_RANGES_H
-#define SC_TRACE_ITERATION_RANGES_H
+#pragma once
 
 #include "trace/format/trace_file.h"
 
@@ -30,5 +29,3 @@ struct sc_marks {
 bool sc_marks_find(const struct sc_trace *trace, const char *range, struct sc_marks *out);
 /* "cut at Optimizer.zero_grad#SGD.zero_grad": how, for people; into text. */
 const char *sc_marks_text(enum sc_found_by found_by, const char *name, char text[128]);
-
-#endif

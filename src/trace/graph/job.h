@@ -14,8 +14,7 @@
  * (analyzer/dependency_model.py), batched calls excepted. Collectives and pairs are instances: the
  * transfer is the time from the last arrival to the first end, so that it never has waiting in it.
  * What is left before an operation is its gap. */
-#ifndef SC_TRACE_JOB_H
-#define SC_TRACE_JOB_H
+#pragma once
 
 #include "trace/graph/build_trace.h"
 
@@ -57,5 +56,3 @@ extern const struct sc_job_type_info sc_job_types[SC_N_JOB_TYPES];
 /* Makes a run of the JOB_OP events; SC_EVALUE where a worker is not there. Release with
  * sc_trace_run_release. */
 int sc_trace_run_of_job(const struct sc_trace *trace, struct sc_trace_run *out, struct sc_err *err);
-
-#endif

@@ -1,7 +1,6 @@
 /* Shared by load_job.c (operations in order, steps, the run) and job_rules.c (what the operations
  * of a step are to each other). */
-#ifndef SC_TRACE_GRAPH_JOB_PRIV_H
-#define SC_TRACE_GRAPH_JOB_PRIV_H
+#pragma once
 
 #include "trace/graph/build_trace.h"
 #include "trace/graph/job.h"
@@ -39,5 +38,3 @@ static inline const struct job_ops *job_ops_of(const struct job *job, uint32_t w
 /* Finds which operations of the step are one, and what waits for what. Counts the sends and
  * receives without the other side in the run. */
 void job_find_rules(struct job *job);
-
-#endif

@@ -1,7 +1,6 @@
 /* Tells what a kernel computes, from its name alone: cuBLAS, CUTLASS, cuDNN, PyTorch, fbgemm,
  * Triton, Tensile. */
-#ifndef SC_TRACE_KERNEL_FAMILY_H
-#define SC_TRACE_KERNEL_FAMILY_H
+#pragma once
 
 #include "core/graph/cost.h"
 
@@ -23,5 +22,3 @@ enum sc_kernel_family {
 enum sc_kernel_family sc_kernel_family_of(const char *name);
 const char *sc_kernel_family_name(enum sc_kernel_family family); /* "gemm" */
 enum sc_owner sc_kernel_family_owner(enum sc_kernel_family family);
-
-#endif

@@ -1,7 +1,6 @@
 /* Mends what a loaded trace cannot have recorded, by the order of its streams and by its launches
  * and waits; and the shift between the clocks of its host and its device. */
-#ifndef SC_TRACE_MEND_TRACE_H
-#define SC_TRACE_MEND_TRACE_H
+#pragma once
 
 #include "trace/format/trace_file.h"
 
@@ -37,5 +36,3 @@ struct sc_trace_mended {
 /* Changes the events in place, which stay in order of time. They must be those of devices, graphs
  * and calls at least. */
 void sc_trace_mend(struct sc_trace *trace, struct sc_trace_mended *out);
-
-#endif

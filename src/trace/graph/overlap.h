@@ -4,8 +4,7 @@
  * has none, one place: the n-th of their launch on their stream in iterations with as many of them;
  * without several iterations, the same kernels before and after. Collectives are that have one
  * name, launch, kind, size and group. Copies are neither. */
-#ifndef SC_TRACE_OVERLAP_H
-#define SC_TRACE_OVERLAP_H
+#pragma once
 
 #include "trace/graph/build_trace.h"
 
@@ -36,5 +35,3 @@ struct sc_overlaps {
 void sc_overlaps_find(const struct sc_trace_run *run, const struct sc_trace_rank *rank,
 		      struct sc_overlaps *out);
 void sc_overlaps_release(struct sc_overlaps *overlaps);
-
-#endif

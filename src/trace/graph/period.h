@@ -1,6 +1,5 @@
 /* Finds where iterations begin by what repeats, in a recording that does not say it. */
-#ifndef SC_TRACE_PERIOD_H
-#define SC_TRACE_PERIOD_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -23,5 +22,3 @@ struct sc_period {
 bool sc_period_find(const struct sc_launches *launches, struct sc_period *out);
 /* Do two sequences differ in one name of fifty at most? */
 bool sc_period_alike(const uint32_t *a, const uint32_t *b, size_t n);
-
-#endif

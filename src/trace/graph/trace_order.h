@@ -1,7 +1,6 @@
 /* Orders to sort by: of times, ties by number; of pairs of numbers that begin a struct. Events by
  * correlation. */
-#ifndef SC_TRACE_TRACE_ORDER_H
-#define SC_TRACE_TRACE_ORDER_H
+#pragma once
 
 #include <stdint.h>
 
@@ -36,5 +35,3 @@ struct sc_correlations {
 struct sc_correlations sc_correlations_of(const struct sc_trace *trace, enum sc_event_class cls);
 uint32_t sc_correlations_find(const struct sc_correlations *table,
 			      uint32_t correlation); /* or SC_NONE */
-
-#endif

@@ -1,6 +1,5 @@
 /* Foreign traces in: an importer streams a file into a trace writer, and counts what is no use. */
-#ifndef SC_TRACE_IMPORT_H
-#define SC_TRACE_IMPORT_H
+#pragma once
 
 #include "base/progress.h"
 #include "trace/format/trace_file.h"
@@ -69,5 +68,3 @@ bool sc_is_comm_kernel(const char *name, int *collective);
 bool sc_is_nccl_kernel(const char *name); /* NCCL's or RCCL's, as most tools count them */
 /* The collective that a name speaks of ("nccl:all_reduce"), or -1. */
 int sc_collective_of_name(const char *name);
-
-#endif

@@ -1,6 +1,5 @@
 /* One event of a Kineto file, and what is kept between events. */
-#ifndef SC_TRACE_IMPORT_KINETO_PRIV_H
-#define SC_TRACE_IMPORT_KINETO_PRIV_H
+#pragma once
 
 #include "trace/import/import_priv.h"
 
@@ -176,5 +175,3 @@ void kineto_put_held(struct kineto_import *im);
 int kineto_run(struct kineto_import *im, const struct sc_import_opts *opts, struct sc_err *err);
 /* Only reads im->list of a file, giving each event to im->read. */
 int kineto_read(struct kineto_import *im, const char *path, struct sc_err *err);
-
-#endif

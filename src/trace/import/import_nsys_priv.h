@@ -1,7 +1,6 @@
 /* Shared by import_nsys.c (which tables and columns there are, and the processes) and
  * import_nsys_events.c (rows as events). */
-#ifndef SC_TRACE_IMPORT_NSYS_PRIV_H
-#define SC_TRACE_IMPORT_NSYS_PRIV_H
+#pragma once
 
 #include <sqlite3.h>
 
@@ -52,5 +51,3 @@ struct nsys_import {
 
 /* Writes the event of a row, whose columns are enum nsys_column, or counts why there is none. */
 void nsys_emit(struct nsys_import *im, const struct nsys_table *table, sqlite3_stmt *row);
-
-#endif

@@ -1,6 +1,5 @@
 /* The part that importers share: names and ranks of the output, texts interned once. */
-#ifndef SC_TRACE_IMPORT_PRIV_H
-#define SC_TRACE_IMPORT_PRIV_H
+#pragma once
 
 #include "base/json_text.h"
 #include "trace/import/import.h"
@@ -85,5 +84,3 @@ void sc_import_comm_fill(struct sc_trace_comm *to,
 			 const struct sc_trace_comm *from); /* what is not said */
 /* Sets `bytes` from elements and dtype, if it is not said. */
 void sc_import_comm_bytes(struct sc_trace_comm *comm, int dtype_bytes);
-
-#endif

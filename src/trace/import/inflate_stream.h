@@ -1,7 +1,6 @@
 /* Bytes of a file, plain or gzip (by content), as they come: in constant memory, members of a gzip
  * file one after the other, and what is whole of a file that was cut. */
-#ifndef SC_TRACE_INFLATE_STREAM_H
-#define SC_TRACE_INFLATE_STREAM_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -36,5 +35,3 @@ enum { SC_INFLATE_PADDING = 32 };
 /* Reads on; what lies before `at` is given up, and where the window is one piece it grows. False:
  * at the end, after an error, or if it has `max_bytes`. */
 bool sc_inflate_more(struct sc_inflate_window *w, size_t max_bytes);
-
-#endif

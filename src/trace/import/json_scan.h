@@ -3,8 +3,7 @@
  * Accepts NaN, inf, N/A and other bare words, missing and trailing commas, control characters in
  * texts. Where the input ends, SC_SCAN_MORE is returned: begin again at the last place when there
  * is more. */
-#ifndef SC_TRACE_JSON_SCAN_H
-#define SC_TRACE_JSON_SCAN_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -101,5 +100,3 @@ static inline bool sc_scan_is(const struct sc_scan_value *value, const char *tex
 {
 	return value->n == n && memcmp(value->at, text, n) == 0;
 }
-
-#endif

@@ -1,8 +1,7 @@
 /* The words of a kernel's name: "void at::native::CatArrayBatchedCopy<float,
  * FillFunctor<int>>(int)" is of "at native cat array batched copy", its template arguments of
  * "float fill functor int". Demangled names and mangled ones of the Itanium ABI. */
-#ifndef SC_TRACE_KERNEL_WORDS_H
-#define SC_TRACE_KERNEL_WORDS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -25,5 +24,3 @@ void sc_kernel_words_split(const char *name, struct sc_kernel_words *out);
 /* Is it one word or several whole ones that follow each other: "softmax" is in soft_max, SoftMax,
  * softmax, but "lamb" is not in lambda. */
 bool sc_words_have(const struct sc_words *words, const char *wanted);
-
-#endif

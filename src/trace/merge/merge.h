@@ -2,8 +2,7 @@
  * order); a collective that nobody leaves before all have come ends on all ranks at about the same
  * time, so that the differences of end times show how the clocks differ; that no member ends before
  * another starts bounds it. Knows nothing of files or events: callers fill in the calls. */
-#ifndef SC_TRACE_MERGE_H
-#define SC_TRACE_MERGE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -75,5 +74,3 @@ int64_t sc_merge_correction(const struct sc_merge_rank *rank, int64_t ns);
 /* Half of the width that causality leaves: the largest over pieces; NAN without bounds. */
 double sc_merge_bound_ns(const struct sc_merge_rank *rank);
 const char *sc_merge_basis_name(enum sc_merge_basis basis);
-
-#endif

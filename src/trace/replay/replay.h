@@ -3,8 +3,7 @@
  * transfers without the waiting in them, and launch gaps (the host's time before an operation, when
  * nothing it waits for is left). Nothing else: starts, waiting and idle time come out of the
  * simulation. */
-#ifndef SC_TRACE_REPLAY_H
-#define SC_TRACE_REPLAY_H
+#pragma once
 
 #include "base/err.h"
 #include "core/graph/cost.h"
@@ -185,5 +184,3 @@ void sc_replay_error_of(const struct sc_replay_result *result, enum sc_replay_co
  * half. Returns how many are new. */
 size_t sc_replay_mark_outliers(const double *measured, const double *predicted, size_t n,
 			       bool *outlier);
-
-#endif

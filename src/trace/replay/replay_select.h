@@ -5,8 +5,7 @@
  *   range:TEXT                               the host's work in a range or operator with the text
  * in its name; with a kind, what was launched there: "kernel,range:backward" rank:N dp:N stage:N
  * step:N               where and when "kernel:gemm,rank:3" */
-#ifndef SC_TRACE_REPLAY_SELECT_H
-#define SC_TRACE_REPLAY_SELECT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -50,5 +49,3 @@ struct sc_selector {
 int sc_selector_parse(const char *text, struct sc_arena *arena, struct sc_selector *out,
 		      struct sc_err *err);
 bool sc_selector_match(const struct sc_selector *selector, const struct sc_replay_subject *subject);
-
-#endif

@@ -1,6 +1,5 @@
 /* One study of changes for every recording: gaps x durations x changes, over its iterations. */
-#ifndef SC_TRACE_REPLAY_STUDY_H
-#define SC_TRACE_REPLAY_STUDY_H
+#pragma once
 
 #include "predict/engine/simulate.h"
 #include "trace/graph/build_trace.h"
@@ -156,5 +155,3 @@ enum replay_pick sc_replay_find_worst_loss(struct sc_replay_result *result);
 /* replay_results.c: ranks and iterations as they are; then what the study found. */
 void sc_replay_describe(const struct replay_study *study, struct sc_replay_result *out);
 void sc_replay_results(struct replay_study *study);
-
-#endif
