@@ -1,5 +1,5 @@
-/* Pairs of computation and communication, predicted beside measured or recorded, as text and JSON
- * (keys: DESIGN.md §7). */
+/* Pairs of computation and communication, predicted beside measured or recorded, as text and JSON.
+ */
 #pragma once
 
 #include "models/memory.h"

@@ -8,7 +8,7 @@
 
 /* Each takes the result's struct, which its header names. */
 struct sc_forms {
-	void (*json)(const void *result, struct sc_json *out);         /* keys: DESIGN.md §7 */
+	void (*json)(const void *result, struct sc_json *out);
 	void (*text)(const void *result, struct sc_strbuf *out);       /* NULL: was given already */
 	int (*csv)(const void *result, FILE *out, struct sc_err *err); /* or NULL */
 	void (*svg)(const void *result, struct sc_strbuf *out);        /* its figure, or NULL */

@@ -1,4 +1,5 @@
-/* Parts that reports share: of documents (keys: DESIGN.md §7) and of texts, and names of enums. */
+/* Parts that reports share: of documents, whose keys keep their names, of texts, and names of
+ * enums. */
 #pragma once
 
 #include <stddef.h>

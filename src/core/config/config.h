@@ -1,4 +1,4 @@
-/* A complete request: what to train, how it is split, on what. Keys: DESIGN.md §6 (a contract). */
+/* A complete request: what to train, how it is split, on what. Keys: docs/keys.md. */
 #pragma once
 
 #include "base/csv.h"
@@ -137,7 +137,7 @@ struct sc_layer_row {
 struct sc_algorithm_refs {
 	const char *all_reduce, *all_gather, *reduce_scatter, *all_to_all;
 };
-/* -1 (ints) or NULL = not given; sc_config_resolve fills the defaults of DESIGN.md §6. */
+/* -1 (ints) or NULL = not given; sc_config_resolve fills the defaults of docs/keys.md. */
 struct sc_cluster {
 	const char *gpu;
 	struct sc_structs nodes; /* struct sc_gpu_nodes, in rank order; empty: all have `gpu` */

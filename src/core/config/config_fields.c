@@ -1,4 +1,4 @@
-/* The keys of a request (DESIGN.md §6, a contract): one table a section. */
+/* The keys of a request (docs/keys.md): one table a section. */
 #include <float.h>
 
 #include "core/config/config_priv.h"

@@ -1,4 +1,4 @@
-/* A request with its profiles and every default filled (DESIGN.md §6). This file says what a
+/* A request with its profiles and every default filled (docs/keys.md). This file says what a
  * missing value means; what does not fit together is config_check.c's.
  *
  * A value arises in this order, and an earlier one is never replaced by a later:

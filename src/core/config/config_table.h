@@ -1,4 +1,4 @@
-/* A CSV whose header cells are config keys: one case a row, over a base config (DESIGN.md §6). */
+/* A CSV whose header cells are config keys: one case a row, over a base config (docs/keys.md). */
 #pragma once
 
 #include "base/csv.h"

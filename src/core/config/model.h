@@ -1,5 +1,5 @@
-/* The model of a request: its family, its layers by kind, and a DLRM's tables. Keys: DESIGN.md §6
- * (a contract), section model. */
+/* The model of a request: its family, its layers by kind, and a DLRM's tables. Keys:
+ * docs/keys.md. */
 #pragma once
 
 #include "base/fields.h"

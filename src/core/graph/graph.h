@@ -1,5 +1,5 @@
-/* The execution graph: what a config or a trace becomes before it is simulated (DESIGN.md §3). Ids
- * are indices; nodes are added in any order, lanes run in the order their nodes were added. */
+/* The execution graph: what a config or a trace becomes before it is simulated. Ids are
+ * indices; nodes are added in any order, lanes run in the order their nodes were added. */
 #pragma once
 
 #include <stdbool.h>

@@ -1,5 +1,5 @@
 /* Runs an execution graph: the one engine for coarse and full graphs, configs and traces
- * (DESIGN.md §4). Deterministic; ties go to the lower node id.
+ * (docs/decisions.md, 1). Deterministic; ties go to the lower node id.
  *
  * What a graph's author should know:
  * - A node without demands ends at start + latency + work exactly; a class's slowdown multiplies

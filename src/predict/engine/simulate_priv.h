@@ -1,4 +1,4 @@
-/* The engine's own state. Two ways to run a node meet here (DESIGN.md §4):
+/* The engine's own state. Two ways to run a node meet here:
  * - what cannot contend is followed as data flows (simulate.c): its end is known once it is ready;
  * - what may contend is an activity that goes through events in time order (simulate_events.c), is
  *   given SMs by space (simulate_sms.c), and a rate by max-min fairness (simulate_rates.c).

@@ -1,6 +1,6 @@
 /* The place of every rank: puts tp x cp x ep x dp x pp coordinates on nodes in the given order and
- * folds ranks that cannot differ into classes (DESIGN.md §3). Expert groups are cut out of a
- * stage's tp x cp x dp ranks in their order: etp ranks that split an expert, then ep (Megatron
+ * folds ranks that cannot differ into classes (docs/decisions.md, 4). Expert groups are cut out of
+ * a stage's tp x cp x dp ranks in their order: etp ranks that split an expert, then ep (Megatron
  * Core, parallel_state.py: the expert RankGenerator). */
 #pragma once
 
