@@ -96,13 +96,16 @@ static int settle_name(const struct sc_import_output *out, char *path, size_t n_
 int sc_import_output_create(struct sc_import_output *out, const char *source, struct sc_err *err)
 {
 	char path[4096];
+	int rc;
 
 	out->identity =
 		(struct sc_trace_identity){.rank = -1, .world = -1, .local_rank = -1, .pid = -1};
 	snprintf(out->identity.source, sizeof(out->identity.source), "%s", source);
 	if (settle_name(out, path, sizeof(path), err) || sc_make_folder(out->opts->dir, err))
 		return -SC_EIO;
-	return sc_trace_writer_create(path, &out->identity, &out->writer, err);
+	rc = sc_trace_writer_create(path, &out->identity, &out->writer, err);
+	out->names.writer = out->writer;
+	return rc;
 }
 
 int sc_import_output_finish(struct sc_import_output *out, struct sc_import_stats *stats,
@@ -144,6 +147,7 @@ void sc_import_output_discard(struct sc_import_output *out)
 {
 	sc_trace_writer_discard(out->writer);
 	out->writer = NULL;
+	sc_import_names_release(&out->names);
 }
 
 enum { HEAD_BYTES = 64 << 10 };

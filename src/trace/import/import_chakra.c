@@ -33,7 +33,6 @@ struct node {
 struct chakra {
 	struct sc_import_output out;
 	struct sc_import_stats *stats;
-	struct sc_import_names names;
 	int64_t origin_us; /* start of the first node with one; 0 = none yet */
 };
 
@@ -250,7 +249,7 @@ static uint32_t write_comm(struct chakra *im, const struct node *node)
 	sc_trace_comm_init(&comm);
 	if (name)
 		comm.collective = sc_trace_writer_string(im->out.writer, name, strlen(name));
-	comm.group_name = sc_import_text(&im->names, &node->group_name);
+	comm.group_name = sc_import_text(&im->out.names, &node->group_name);
 	comm.bytes = node->comm_bytes;
 	comm.group_size = int32_or_unknown(node->n_ranks);
 	comm.peer = int32_or_unknown(node->type == CHAKRA_RECV ? node->source : node->target);
@@ -302,7 +301,7 @@ static void write_node(struct chakra *im, const struct node *node)
 		sc_import_count_bad(im->stats, fault);
 		return;
 	}
-	name = *sc_import_name(&im->names, node->name.at, node->name.n);
+	name = *sc_import_name(&im->out.names, node->name.at, node->name.n);
 	im->stats->n_repaired += name.n_repaired;
 	im->stats->n_events++;
 	im->stats->n_steps += (name.flags & SC_NAME_STEP) != 0;
@@ -318,7 +317,7 @@ static void write_node(struct chakra *im, const struct node *node)
 					.tid = host ? int32_or_unknown(node->tid) : 0,
 				});
 	event.external_id = node->rf_id < 0 ? 0 : node->rf_id;
-	event.shapes = sc_import_shapes(&im->names, &node->dims, &node->types);
+	event.shapes = sc_import_shapes(&im->out.names, &node->dims, &node->types);
 	if (event.cls == SC_EV_OP)
 		event.aux0 = node->seq_id;
 	if (is_comm(node))
@@ -439,11 +438,9 @@ static int chakra_run(const char *path, const struct sc_import_opts *opts,
 	if (rc)
 		return rc;
 	rc = sc_import_output_create(&im.out, "chakra", err);
-	if (rc == 0) {
-		sc_import_names_init(&im.names, im.out.writer);
+	if (rc == 0)
 		rc = chakra_read_file(&im, in, err);
-		stats->in_bytes = sc_inflate_bytes(in);
-	}
+	stats->in_bytes = sc_inflate_bytes(in);
 	if (rc == 0 && stats->n_events == 0)
 		rc = sc_err_at(
 			err, SC_EUNSUPPORTED, path, 0, 0,
@@ -455,7 +452,6 @@ static int chakra_run(const char *path, const struct sc_import_opts *opts,
 			im.out.identity.base_utc_ns = im.origin_us * SC_NS_PER_US;
 		rc = sc_import_output_finish(&im.out, stats, err);
 	}
-	sc_import_names_release(&im.names);
 	sc_import_output_discard(&im.out);
 	sc_inflate_close(in);
 	return rc;

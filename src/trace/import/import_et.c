@@ -168,7 +168,7 @@ static void fill_op(void *ctx, struct kineto_import *im, struct sc_trace_event *
 	dims = list_of(mate, node->dims);
 	types = list_of(mate, node->types);
 	if (!event->shapes)
-		event->shapes = sc_import_shapes(&im->names, &dims, &types);
+		event->shapes = sc_import_shapes(&im->out.names, &dims, &types);
 	if (event->aux0 < 0)
 		event->aux0 = node->seq_id;
 	if (node->call.n) {
@@ -177,7 +177,8 @@ static void fill_op(void *ctx, struct kineto_import *im, struct sc_trace_event *
 		struct kineto_event e;
 
 		kineto_scan_event(&im->words, &scan, &e);
-		kineto_comm(im, &e, sc_import_name(&im->names, e.name.at, e.name.n)->flags, &own);
+		kineto_comm(im, &e, sc_import_name(&im->out.names, e.name.at, e.name.n)->flags,
+			    &own);
 		sc_import_comm_fill(comm, &own);
 	}
 }

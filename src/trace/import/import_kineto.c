@@ -470,10 +470,8 @@ int kineto_run(struct kineto_import *im, const struct sc_import_opts *opts, stru
 	rc = sc_import_output_create(
 		&im->out, strcmp(im->list, KINETO_EVENTS) == 0 ? "kineto" : "execution-trace", err);
 	if (rc == 0) {
-		sc_import_names_init(&im->names, im->out.writer);
 		im->join = sc_comm_join_create();
 		rc = write_all(im, err);
-		sc_import_names_release(&im->names);
 		sc_comm_join_destroy(im->join);
 		SC_VEC_RELEASE(&im->records);
 	}

@@ -21,7 +21,7 @@ static uint32_t host_lane(struct kineto_import *im, const struct kineto_event *e
 	int64_t pid = 0, tid = 0;
 
 	if (!sc_scan_any_integer(&e->pid, &pid) && e->pid.n)
-		key.name = sc_import_text(&im->names, &e->pid);
+		key.name = sc_import_text(&im->out.names, &e->pid);
 	else
 		sc_scan_any_integer(&e->tid, &tid);
 	key.pid = to_32(pid);
@@ -89,10 +89,10 @@ static void comm_of_args(struct kineto_import *im, const struct kineto_event *e,
 	int64_t target = kineto_num(e, NUM_TARGET_RANK, -1);
 
 	sc_trace_comm_init(comm);
-	comm->collective = sc_import_text(&im->names, name);
-	comm->dtype = sc_import_text(&im->names, dtype);
-	comm->group_name = sc_import_text(&im->names, kineto_text(e, TEXT_GROUP_NAME));
-	comm->group_ranks = sc_import_text(&im->names, kineto_text(e, TEXT_GROUP_RANKS));
+	comm->collective = sc_import_text(&im->out.names, name);
+	comm->dtype = sc_import_text(&im->out.names, dtype);
+	comm->group_name = sc_import_text(&im->out.names, kineto_text(e, TEXT_GROUP_NAME));
+	comm->group_ranks = sc_import_text(&im->out.names, kineto_text(e, TEXT_GROUP_RANKS));
 	comm->comm_hash = (uint64_t)kineto_num(e, NUM_COMMS_ID, 0);
 	comm->in_elems = kineto_num(e, NUM_IN_ELEMS, -1);
 	comm->out_elems = kineto_num(e, NUM_OUT_ELEMS, -1);
@@ -161,11 +161,11 @@ static void comm_of_range(struct kineto_import *im, const struct kineto_event *e
 	comm_of_args(im, e, comm);
 	if (!comm->collective && skip < e->name.n)
 		comm->collective =
-			sc_import_name(&im->names, e->name.at + skip, e->name.n - skip)->id;
+			sc_import_name(&im->out.names, e->name.at + skip, e->name.n - skip)->id;
 	if (comm->in_elems < 0 && dims->kind == SC_SCAN_LIST)
 		comm->in_elems = elems_of(dims->at, dims->n);
 	if (!comm->dtype && dtype.n)
-		comm->dtype = sc_import_text(&im->names, &dtype);
+		comm->dtype = sc_import_text(&im->out.names, &dtype);
 	sc_import_comm_bytes(comm, dtype.n ? sc_import_dtype_bytes(dtype.at, dtype.n) : 0);
 }
 
@@ -273,7 +273,7 @@ static void fill_host(struct kineto_import *im, const struct kineto_event *e,
 		event->cls = SC_EV_COMM;
 	kineto_comm(im, e, flags, &comm);
 	if (e->has_text & (1u << TEXT_DIMS | 1u << TEXT_TYPES))
-		event->shapes = sc_import_shapes(&im->names, kineto_text(e, TEXT_DIMS),
+		event->shapes = sc_import_shapes(&im->out.names, kineto_text(e, TEXT_DIMS),
 						 kineto_text(e, TEXT_TYPES));
 	if (im->ops.each)
 		im->ops.each(im->ops.ctx, im, event, &comm);
@@ -399,7 +399,7 @@ static void write_span(struct kineto_import *im, const struct kineto_event *e)
 		sc_import_count_bad(im->stats, fault);
 		return;
 	}
-	name = sc_import_name(&im->names, e->name.at, e->name.n);
+	name = sc_import_name(&im->out.names, e->name.at, e->name.n);
 	im->stats->n_repaired += name->n_repaired;
 	event.name = name->id;
 	event.correlation = to_u32(kineto_num(e, NUM_CORRELATION, 0));
@@ -411,7 +411,7 @@ static void write_span(struct kineto_import *im, const struct kineto_event *e)
 
 static void write_instant(struct kineto_import *im, const struct kineto_event *e)
 {
-	const struct sc_import_name *name = sc_import_name(&im->names, e->name.at, e->name.n);
+	const struct sc_import_name *name = sc_import_name(&im->out.names, e->name.at, e->name.n);
 	struct sc_trace_event event;
 
 	memset(&event, 0, sizeof(event));
@@ -466,9 +466,9 @@ static void take_metadata(struct kineto_import *im, const struct kineto_event *e
 	else
 		snprintf(key, sizeof(key), "process.%lld", (long long)pid);
 	im->n_named++;
-	sc_strbuf_clear(&im->names.text);
-	sc_json_decode(label->at, label->n, &im->names.text);
-	sc_trace_writer_meta(im->out.writer, key, sc_strbuf_get(&im->names.text));
+	sc_strbuf_clear(&im->out.names.text);
+	sc_json_decode(label->at, label->n, &im->out.names.text);
+	sc_trace_writer_meta(im->out.writer, key, sc_strbuf_get(&im->out.names.text));
 }
 
 void kineto_emit(struct kineto_import *im, const struct kineto_event *e)

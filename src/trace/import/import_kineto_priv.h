@@ -142,7 +142,6 @@ struct kineto_import {
 	struct sc_import_output out;
 	struct sc_import_stats *stats;
 	struct kineto_words words;
-	struct sc_import_names names;
 	struct sc_comm_join *join;
 	struct kineto_ops ops;
 	bool has_origin;

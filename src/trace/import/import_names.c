@@ -25,12 +25,6 @@ static uint32_t hash_name(const char *at, size_t n)
 	return (uint32_t)(first >> 40);
 }
 
-void sc_import_names_init(struct sc_import_names *names, struct sc_trace_writer *writer)
-{
-	*names = (struct sc_import_names){.writer = writer};
-	names->slots = sc_xcalloc(SC_IMPORT_NAME_SLOTS, sizeof(*names->slots));
-}
-
 void sc_import_names_release(struct sc_import_names *names)
 {
 	for (size_t i = 0; names->slots && i < SC_IMPORT_NAME_SLOTS; i++)
@@ -84,8 +78,11 @@ static uint32_t flags_of_name(const char *text)
 static struct sc_import_name *name_slot(struct sc_import_names *names, const char *at, size_t n,
 					bool *is_new)
 {
-	struct sc_import_name *slot = &names->slots[hash_name(at, n) % SC_IMPORT_NAME_SLOTS];
+	struct sc_import_name *slot;
 
+	if (!names->slots)
+		names->slots = sc_xcalloc(SC_IMPORT_NAME_SLOTS, sizeof(*names->slots));
+	slot = &names->slots[hash_name(at, n) % SC_IMPORT_NAME_SLOTS];
 	*is_new = !slot->raw || slot->n != n || memcmp(slot->raw, at, n) != 0;
 	if (*is_new) {
 		if (!slot->raw || slot->n < n)

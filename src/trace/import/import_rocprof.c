@@ -69,7 +69,6 @@ struct roc_row {
 struct roc_import {
 	struct sc_import_output out;
 	struct sc_import_stats *stats;
-	struct sc_import_names names;
 	bool has_origin;
 	int64_t origin_ns;
 };
@@ -117,7 +116,7 @@ static void roc_put(struct roc_import *im, uint8_t cls, struct roc_row row)
 			row.n_name = strlen(row.name);
 		}
 	}
-	name = sc_import_name(&im->names, row.name, row.n_name);
+	name = sc_import_name(&im->out.names, row.name, row.n_name);
 	event.name = name->id;
 	event.sub = cls == SC_EV_COPY ? name->copy_kind : 0;
 	event.bytes = row.n[ROC_BYTES] > 0 ? row.n[ROC_BYTES] : 0;
@@ -365,17 +364,14 @@ static int import_rocprof(const char *path, const struct sc_import_opts *opts,
 		return rc;
 	sc_inflate_more(&w, ROC_MAX_BYTES);
 	rc = w.rc ? w.rc : sc_import_output_create(&im.out, "rocprofv3", err);
-	if (rc == 0) {
-		sc_import_names_init(&im.names, im.out.writer);
+	if (rc == 0)
 		rc = is_json(w.at, (size_t)(w.end - w.at)) ? roc_json(&im, &w, err)
 							   : roc_tables(&im, err);
-		if (rc == 0 && stats->n_events == 0)
-			rc = sc_err_at(err, SC_EUNSUPPORTED, path, 0, 0, "the trace has no events");
-		im.out.identity.base_utc_ns = im.origin_ns;
-		if (rc == 0)
-			rc = sc_import_output_finish(&im.out, stats, err);
-		sc_import_names_release(&im.names);
-	}
+	if (rc == 0 && stats->n_events == 0)
+		rc = sc_err_at(err, SC_EUNSUPPORTED, path, 0, 0, "the trace has no events");
+	im.out.identity.base_utc_ns = im.origin_ns;
+	if (rc == 0)
+		rc = sc_import_output_finish(&im.out, stats, err);
 	sc_import_output_discard(&im.out);
 	free(w.buf);
 	sc_inflate_close(w.in);
