@@ -3,7 +3,7 @@
 
 #include "cli/commands.h"
 #include "cli/start.h"
-#include "report/calibration_report.h"
+#include "report/fit_report.h"
 
 struct calibrate_args {
 	struct sc_common common;
