@@ -96,12 +96,13 @@ static int check_file(int fd, struct buffer *buffer)
 	return 0;
 }
 
-int sc_file_read(const char *path, size_t max_bytes, char **out, size_t *n_out, struct sc_err *err)
+int sc_file_read(const char *path, size_t max_bytes, struct sc_source *out, struct sc_err *err)
 {
 	struct buffer buffer = {.path = path, .max_bytes = max_bytes, .err = err};
 	gzFile stream;
 	int fd, rc;
 
+	*out = (struct sc_source){.file = path};
 	if (!path[0])
 		return sc_err_set(err, SC_EIO, "the name of a file is empty");
 	fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -124,8 +125,8 @@ int sc_file_read(const char *path, size_t max_bytes, char **out, size_t *n_out, 
 	}
 	assert(buffer.at);
 	buffer.at[buffer.n] = '\0';
-	*out = buffer.at;
-	*n_out = buffer.n;
+	out->text = buffer.at;
+	out->n = buffer.n;
 	return 0;
 }
 

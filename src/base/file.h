@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/arena.h"
@@ -17,10 +18,14 @@ struct sc_source {
 	size_t n;
 	const char *file;
 };
-/* On success *out has *n_out bytes and a NUL after them; the caller frees it. More than max_bytes,
- * packed or unpacked, is SC_ELIMIT, found without reading on. A pipe that nobody writes to is
- * waited for. */
-int sc_file_read(const char *path, size_t max_bytes, char **out, size_t *n_out, struct sc_err *err);
+/* The bytes of a file and a NUL after them, to be released, also after a failure. More than
+ * max_bytes, packed or unpacked, is SC_ELIMIT, found without reading on. A pipe that nobody writes
+ * to is waited for. */
+int sc_file_read(const char *path, size_t max_bytes, struct sc_source *out, struct sc_err *err);
+static inline void sc_source_release(struct sc_source *source)
+{
+	free((char *)source->text);
+}
 
 /* Makes a folder, and those above it that are missing; one that is there is fine. */
 int sc_make_folder(const char *path, struct sc_err *err);

@@ -347,14 +347,12 @@ int sc_yaml_parse(const struct sc_source *source, struct sc_arena *arena, struct
 
 int sc_yaml_load(const char *path, struct sc_arena *arena, struct sc_yaml **out, struct sc_err *err)
 {
-	char *text;
-	size_t n;
-	int rc = sc_file_read(path, SC_YAML_MAX_BYTES, &text, &n, err);
+	struct sc_source source;
+	int rc = sc_file_read(path, SC_YAML_MAX_BYTES, &source, err);
 
-	if (rc)
-		return rc;
-	rc = sc_yaml_parse(&(struct sc_source){text, n, path}, arena, out, err);
-	free(text);
+	if (rc == 0)
+		rc = sc_yaml_parse(&source, arena, out, err);
+	sc_source_release(&source);
 	return rc;
 }
 

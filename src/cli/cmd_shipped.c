@@ -92,18 +92,17 @@ struct entries {
 static int read_note(struct entry *e, struct sc_arena *arena, struct sc_err *err)
 {
 	static const char source[] = "Source: ";
+	struct sc_source file;
 	const char *at;
-	char *text;
-	size_t n;
-	int rc = sc_file_read(e->file, MAX_FILE, &text, &n, err);
+	int rc = sc_file_read(e->file, MAX_FILE, &file, err);
 
 	if (rc)
 		return rc;
-	at = text + strspn(text, "# ");
+	at = file.text + strspn(file.text, "# ");
 	if (strncmp(at, source, strlen(source)) == 0)
 		at += strlen(source);
-	e->note = *text == '#' ? sc_arena_strndup(arena, at, strcspn(at, "\n")) : "";
-	free(text);
+	e->note = *file.text == '#' ? sc_arena_strndup(arena, at, strcspn(at, "\n")) : "";
+	sc_source_release(&file);
 	return 0;
 }
 

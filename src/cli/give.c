@@ -168,18 +168,17 @@ int sc_cli_give(const struct sc_cli_call *call, const struct sc_forms *forms, co
 int sc_cli_write_template(const char *name, const struct sc_cli_call *call, struct sc_err *err)
 {
 	struct sc_strbuf text = {0};
+	struct sc_source template = {.text = NULL};
 	const char *path;
-	char *read = NULL;
-	size_t n;
 	int rc = sc_config_path((struct sc_config_ref){.at = name}, call->arena, &path, err);
 
 	if (rc == 0)
-		rc = sc_file_read(path, SC_FILE_MAX_UNPACKED, &read, &n, err);
+		rc = sc_file_read(path, SC_FILE_MAX_UNPACKED, &template, err);
 	if (rc == 0) {
-		sc_strbuf_append(&text, read);
+		sc_strbuf_append(&text, template.text);
 		rc = sc_cli_write_text(call->common->output, &text, err);
 	}
-	free(read);
+	sc_source_release(&template);
 	sc_strbuf_release(&text);
 	return rc;
 }

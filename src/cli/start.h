@@ -11,7 +11,6 @@
 #include "lib/options.h"
 #include "report/forms.h"
 
-struct sc_ranks;
 struct sc_where;
 struct sc_trace_loss;
 /* Exit codes. */

@@ -159,11 +159,11 @@ static int constraints_load(const char *path, const struct sc_shard_problem *pro
 			    sc_constraints *out, struct sc_err *err)
 {
 	struct sc_constraint_at at = {.file = path};
-	char *text = NULL, *line, *next;
-	size_t n;
-	int rc = sc_file_read(path, MAX_BYTES, &text, &n, err);
+	struct sc_source file;
+	char *line, *next;
+	int rc = sc_file_read(path, MAX_BYTES, &file, err);
 
-	for (line = text; rc == 0 && line; line = next) {
+	for (line = (char *)file.text; rc == 0 && line; line = next) {
 		next = strchr(line, '\n');
 		if (next)
 			*next++ = '\0';
@@ -171,7 +171,7 @@ static int constraints_load(const char *path, const struct sc_shard_problem *pro
 		if (line[strspn(line, " \t\r")] != '\0' && line[strspn(line, " \t")] != '#')
 			rc = constraint_parse(line, &at, problem, out, err);
 	}
-	free(text);
+	sc_source_release(&file);
 	return rc;
 }
 

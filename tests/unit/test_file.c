@@ -50,30 +50,27 @@ FIXTURE(set_up, tear_down)
 LOOP_TEST(test_sizes, N_OF(sizes))
 {
 	for (int packed = 0; packed < (sizes[_i].limit > 10 ? 2 : 1); packed++) {
-		char *text = NULL;
-		size_t n = 0;
+		struct sc_source read;
 
 		memset(&err, 0, sizeof(err));
 		write_bytes(packed ? "wb9" : "wbT", sizes[_i].n_bytes);
-		ck_assert_int_eq(sc_file_read(path, sizes[_i].limit, &text, &n, &err),
-				 sizes[_i].rc);
+		ck_assert_int_eq(sc_file_read(path, sizes[_i].limit, &read, &err), sizes[_i].rc);
 		if (sizes[_i].rc) {
-			ck_assert_ptr_null(text);
+			ck_assert_ptr_null(read.text);
 			ck_assert_ptr_nonnull(strstr(err.text, "the file is too large"));
 			continue;
 		}
-		ck_assert_uint_eq(n, sizes[_i].n_bytes);
-		ck_assert_int_eq(text[n], '\0');
-		free(text);
+		ck_assert_uint_eq(read.n, sizes[_i].n_bytes);
+		ck_assert_int_eq(read.text[read.n], '\0');
+		sc_source_release(&read);
 	}
 }
 
 TEST(test_endless)
 {
-	char *text;
-	size_t n;
+	struct sc_source read;
 
-	ck_assert_int_eq(sc_file_read("/dev/zero", 100000, &text, &n, &err), -SC_ELIMIT);
+	ck_assert_int_eq(sc_file_read("/dev/zero", 100000, &read, &err), -SC_ELIMIT);
 	ck_assert_str_eq(err.file, "/dev/zero");
 }
 
@@ -90,12 +87,11 @@ TEST(test_names)
 
 TEST(test_not_readable)
 {
-	char *text;
-	size_t n;
+	struct sc_source read;
 
-	ck_assert_int_eq(sc_file_read("/", 10, &text, &n, &err), -SC_EIO);
+	ck_assert_int_eq(sc_file_read("/", 10, &read, &err), -SC_EIO);
 	memset(&err, 0, sizeof(err));
-	ck_assert_int_eq(sc_file_read("/proc/self/mem", 10, &text, &n, &err), -SC_EIO);
+	ck_assert_int_eq(sc_file_read("/proc/self/mem", 10, &read, &err), -SC_EIO);
 	ck_assert_ptr_nonnull(strstr(err.text, "cannot be read"));
 }
 

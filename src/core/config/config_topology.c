@@ -155,15 +155,12 @@ int sc_cluster_parse_topology(const struct sc_source *source, struct sc_arena *a
 int sc_config_load_topology(struct sc_config *config, const char *path, struct sc_arena *arena,
 			    struct sc_err *err)
 {
-	char *text;
-	size_t n;
-	int rc = sc_file_read(path, MAX_FILE_BYTES, &text, &n, err);
+	struct sc_source source;
+	int rc = sc_file_read(path, MAX_FILE_BYTES, &source, err);
 
-	if (rc)
-		return rc;
-	rc = sc_cluster_parse_topology(&(struct sc_source){text, n, path}, arena, &config->cluster,
-				       err);
-	free(text);
+	if (rc == 0)
+		rc = sc_cluster_parse_topology(&source, arena, &config->cluster, err);
+	sc_source_release(&source);
 	return rc;
 }
 

@@ -104,23 +104,19 @@ static int read_text(const struct sc_source *file, struct indices *out, struct s
 
 static int sample_read_file(const char *path, struct indices *out, struct sc_err *err)
 {
-	struct sc_source file = {.file = path};
+	struct sc_source file;
 	size_t start = 0;
 	unsigned width = sc_ends_with(path, ".bin") ? 8 : 0;
-	char *text = NULL;
-	int rc = sc_file_read(path, MAX_BYTES, &text, &file.n, err);
+	int rc = sc_file_read(path, MAX_BYTES, &file, err);
 
-	if (rc)
-		return rc;
-	file.text = text;
-	if (file.n > NPY_MAGIC_BYTES && memcmp(text, NPY_MAGIC, NPY_MAGIC_BYTES) == 0)
+	if (file.n > NPY_MAGIC_BYTES && memcmp(file.text, NPY_MAGIC, NPY_MAGIC_BYTES) == 0)
 		rc = read_npy_header(&file, &start, &width, err);
 	if (rc == 0)
 		rc = width ? read_binary(&file, start, width, out, err)
 			   : read_text(&file, out, err);
 	if (rc == 0 && out->n == 0)
 		rc = sc_err_at(err, SC_EVALUE, path, 0, 0, "no index in it");
-	free(text);
+	sc_source_release(&file);
 	return rc;
 }
 

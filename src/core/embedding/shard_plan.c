@@ -529,13 +529,11 @@ int sc_shard_plan_parse(const char *text, size_t n, const char *file,
 int sc_shard_plan_load(const char *path, const struct sc_table_list *tables, struct sc_arena *arena,
 		       struct sc_shard_plan *out, struct sc_err *err)
 {
-	char *text = NULL;
-	size_t n;
-	int rc = sc_file_read(path, SC_PLAN_MAX_BYTES, &text, &n, err);
+	struct sc_source source;
+	int rc = sc_file_read(path, SC_PLAN_MAX_BYTES, &source, err);
 
-	if (rc)
-		return rc;
-	rc = sc_shard_plan_parse(text, n, path, tables, arena, out, err);
-	free(text);
+	if (rc == 0)
+		rc = sc_shard_plan_parse(source.text, source.n, path, tables, arena, out, err);
+	sc_source_release(&source);
 	return rc;
 }

@@ -221,13 +221,11 @@ int sc_foreign_add(struct sc_foreign_lines *lines, const struct sc_source *text,
 
 int sc_foreign_load(struct sc_foreign_lines *lines, const char *path, struct sc_err *err)
 {
-	char *text;
-	size_t n;
-	int rc = sc_file_read(path, SC_YAML_MAX_BYTES, &text, &n, err);
+	struct sc_source source;
+	int rc = sc_file_read(path, SC_YAML_MAX_BYTES, &source, err);
 
-	if (rc)
-		return rc;
-	rc = sc_foreign_add(lines, &(struct sc_source){text, n, path}, err);
-	free(text);
+	if (rc == 0)
+		rc = sc_foreign_add(lines, &source, err);
+	sc_source_release(&source);
 	return rc;
 }

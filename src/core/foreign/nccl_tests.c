@@ -187,15 +187,12 @@ static void read_log(const struct sc_source *text, struct sc_arena *arena, struc
 int sc_nccl_tests_load(const char *path, struct sc_arena *arena, struct sc_csv *out,
 		       struct sc_err *err)
 {
-	struct sc_source log = {.file = path};
-	bool found;
-	char *text;
-	int rc = sc_file_read(path, MAX_LOG_BYTES, &text, &log.n, err);
+	struct sc_source log;
+	bool found = false;
+	int rc = sc_file_read(path, MAX_LOG_BYTES, &log, err);
 
-	if (rc)
-		return rc;
-	log.text = text;
-	read_log(&log, arena, out, &found);
-	free(text);
-	return found ? 0 : sc_csv_load(path, arena, out, err);
+	if (rc == 0)
+		read_log(&log, arena, out, &found);
+	sc_source_release(&log);
+	return rc || found ? rc : sc_csv_load(path, arena, out, err);
 }

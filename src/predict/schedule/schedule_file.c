@@ -493,15 +493,12 @@ int sc_schedule_file_parse(const struct sc_source *source, struct sc_arena *aren
 int sc_schedule_file_load(const char *path, struct sc_arena *arena, struct sc_schedule_file *out,
 			  struct sc_err *err)
 {
-	struct sc_source source = {.file = path};
-	char *text;
-	int rc = sc_file_read(path, MAX_FILE_BYTES, &text, &source.n, err);
+	struct sc_source source;
+	int rc = sc_file_read(path, MAX_FILE_BYTES, &source, err);
 
-	if (rc)
-		return rc;
-	source.text = text;
-	rc = sc_schedule_file_parse(&source, arena, out, err);
-	free(text);
+	if (rc == 0)
+		rc = sc_schedule_file_parse(&source, arena, out, err);
+	sc_source_release(&source);
 	return rc;
 }
 

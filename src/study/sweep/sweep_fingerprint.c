@@ -14,13 +14,11 @@ enum { MOST_FILE_BYTES = 64 << 20 };
 /* A file that cannot be read says nothing here: the rows that name it tell. */
 static uint64_t hash_file(uint64_t hash, const char *path)
 {
-	char *text;
-	size_t n;
+	struct sc_source file;
 
-	if (sc_file_read(path, MOST_FILE_BYTES, &text, &n, NULL))
-		return hash;
-	hash = sc_fnv(hash, text, n);
-	free(text);
+	if (sc_file_read(path, MOST_FILE_BYTES, &file, NULL) == 0)
+		hash = sc_fnv(hash, file.text, file.n);
+	sc_source_release(&file);
 	return hash;
 }
 

@@ -3,43 +3,26 @@
 
 #include "trace/import/import_priv.h"
 
+#include <strings.h>
+
+/* Torch, c10d and Python write one type with and without a capital, and c10 its namespace. */
 int sc_import_dtype_bytes(const char *at, size_t n)
 {
 	static const struct {
 		const char *text;
 		int n_bytes;
 	} dtypes[] = {
-		{"Float", 4},
-		{"float", 4},
-		{"Float32", 4},
-		{"BFloat16", 2},
-		{"c10::BFloat16", 2},
-		{"Half", 2},
-		{"c10::Half", 2},
-		{"Float16", 2},
-		{"Double", 8},
-		{"double", 8},
-		{"Long", 8},
-		{"long int", 8},
-		{"long", 8},
-		{"Int", 4},
-		{"int", 4},
-		{"Short", 2},
-		{"short int", 2},
-		{"Byte", 1},
-		{"unsigned char", 1},
-		{"Char", 1},
-		{"signed char", 1},
-		{"Bool", 1},
-		{"bool", 1},
-		{"Float8_e4m3fn", 1},
-		{"Float8_e5m2", 1},
-		{"c10::Float8_e4m3fn", 1},
-		{"c10::Float8_e5m2", 1},
+		{"Float", 4},         {"Float32", 4},       {"BFloat16", 2},    {"Half", 2},
+		{"Float16", 2},       {"Double", 8},        {"Long", 8},        {"long int", 8},
+		{"Int", 4},           {"Short", 2},         {"short int", 2},   {"Byte", 1},
+		{"Char", 1},          {"unsigned char", 1}, {"signed char", 1}, {"Bool", 1},
+		{"Float8_e4m3fn", 1}, {"Float8_e5m2", 1},
 	};
+	const size_t n_space = n > 5 && memcmp(at, "c10::", 5) == 0 ? 5 : 0;
 
 	for (size_t i = 0; i < sizeof(dtypes) / sizeof(dtypes[0]); i++)
-		if (strlen(dtypes[i].text) == n && memcmp(dtypes[i].text, at, n) == 0)
+		if (strlen(dtypes[i].text) == n - n_space &&
+		    strncasecmp(dtypes[i].text, at + n_space, n - n_space) == 0)
 			return dtypes[i].n_bytes;
 	return 0;
 }
