@@ -171,6 +171,8 @@ const struct kept_graph *build_find_kept(struct builder *b)
 {
 	struct sc_graph_store *store = b->tf->store;
 
+	if (b->by_op)
+		return NULL;
 	store->asked = print_of_question(b);
 	for (int i = 0; i < N_KEPT; i++)
 		if (answers(&store->kept[i], store->asked, &b->built->passes))
