@@ -7,19 +7,17 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "trace/import/import.h"
 
 enum { N_RUNS = 3, MIB = 1 << 20 };
 
-static double now_s(void)
+/* The processor time of all children that have ended. */
+static double children_s(const struct rusage *usage)
 {
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+	return (double)(usage->ru_utime.tv_sec + usage->ru_stime.tv_sec) +
+	       (double)(usage->ru_utime.tv_usec + usage->ru_stime.tv_usec) * 1e-6;
 }
 
 /* An op, its launch, its kernel and the flow between, as libkineto prints them. */
@@ -81,15 +79,19 @@ static void import_file(const char *path, const char *dir, int64_t n_want)
 }
 
 /* In a process of its own, so that its memory can be told: the largest of all so far. Returns
- * seconds. */
+ * its processor time in seconds. */
 static double measure(void (*task)(const char *path, const char *dir, int64_t n_want),
 		      const char *path, const char *dir, int64_t n_want, double *rss_mib)
 {
 	struct rusage usage;
-	double start = now_s();
-	pid_t child = fork();
+	double before;
+	pid_t child;
 	int status;
 
+	if (getrusage(RUSAGE_CHILDREN, &usage) != 0)
+		exit(EXIT_FAILURE);
+	before = children_s(&usage);
+	child = fork();
 	if (child == 0) {
 		task(path, dir, n_want);
 		_exit(EXIT_SUCCESS);
@@ -98,7 +100,7 @@ static double measure(void (*task)(const char *path, const char *dir, int64_t n_
 	    getrusage(RUSAGE_CHILDREN, &usage) != 0)
 		exit(EXIT_FAILURE);
 	*rss_mib = (double)usage.ru_maxrss / 1024;
-	return now_s() - start;
+	return children_s(&usage) - before;
 }
 
 static void load_jansson(const char *path, const char *dir, int64_t n_want)
