@@ -95,6 +95,33 @@ TEST(without_a_name_the_config_chooses_the_stack)
 	}
 }
 
+/* What a stack does where the request says nothing: a word of the request is stronger. */
+TEST(the_stack_without_a_name_has_habits)
+{
+	static const struct {
+		const char *gpu, *keys;
+		bool sequence_parallel, tp_overlap;
+		int attention;
+	} cases[] = {
+		{"h100-sxm-80gb", "training.precision=bf16", false, false, SC_ATT_FLASH},
+		{"h100-sxm-80gb", "training.precision=fp8", true, true, SC_ATT_FLASH},
+		{"h100-sxm-80gb", "training.precision=fp16", false, false, SC_ATT_UNFUSED},
+		{"h100-sxm-80gb", "training.precision=fp16 training.attention=flash", false, false,
+		 SC_ATT_FLASH},
+		/* what cannot be is no habit */
+		{"h100-sxm-80gb", "training.precision=fp8 model.seq=1026", false, false,
+		 SC_ATT_FLASH},
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		resolve(cases[i].gpu, sc_arena_printf(&arena, "parallel.tp=4 %s", cases[i].keys));
+		ck_assert_int_eq(request.config.parallel.sequence_parallel,
+				 cases[i].sequence_parallel);
+		ck_assert_int_eq(request.config.parallel.tp_overlap, cases[i].tp_overlap);
+		ck_assert_int_eq(request.config.training.attention, cases[i].attention);
+	}
+}
+
 /* As far up as down, in the logarithm; wider for more. */
 TEST(wider_for_more_confidence)
 {

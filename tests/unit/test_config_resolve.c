@@ -342,7 +342,8 @@ TEST(nodes_of_several_kinds)
 {
 	const struct sc_gpu_nodes *nodes;
 
-	resolve_ok(MIXED(TEST_4 ", " V100_4) GPUS MODEL PARALLEL TRAINING);
+	resolve_ok(MIXED(TEST_4 ", " V100_4) GPUS MODEL PARALLEL
+		   "training: {global_batch: 64, precision: fp16, software: default-te}\n");
 	nodes = request.config.cluster.nodes.at;
 	ck_assert_str_eq(request.config.cluster.gpu, "test-gpu");
 	ck_assert_str_eq(request.device.id, "test-gpu");
@@ -354,7 +355,7 @@ TEST(nodes_of_several_kinds)
 	/* what one of them does not run no rank runs */
 	ck_assert_int_eq(request.config.training.attention, SC_ATT_UNFUSED);
 	check_warnings(1, "training.attention is not given: unfused is taken, as on "
-			  "v100-sxm-16gb, before Ampere, default-eager has no fused kernel");
+			  "v100-sxm-16gb, before Ampere, default-te has no fused kernel");
 	/* a kind may come back, and be alone */
 	resolve_ok(MIXED("{gpu: test-gpu, count: 2}, " V100_4 ", {gpu: test-gpu, count: 2}")
 			   GPUS MODEL PARALLEL TRAINING);

@@ -252,6 +252,11 @@ static int resolve_parallel(const struct sc_resolver *res)
 	if (req->software.distributed_optimizer && sc_model_is_transformer(&req->config.model) &&
 	    !sc_config_origin(&req->config, "parallel.sharding"))
 		par->sharding = SC_ZERO1;
+	/* A request that names no software is not refused for a habit of the likeliest stack. */
+	if (sc_habit_taken(req, "parallel.sequence_parallel") &&
+	    strcmp(req->config.training.software, SC_DEFAULT_SOFTWARE) == 0 &&
+	    req->config.model.seq / par->cp % par->tp)
+		par->sequence_parallel = false;
 	if (sc_habit_taken(req, "parallel.tp_overlap") && !(par->sequence_parallel && par->tp > 1))
 		par->tp_overlap = false;
 	if (par->schedule != SC_SCHED_AUTO && sc_habit_taken(req, "parallel.auto_among"))
