@@ -71,6 +71,8 @@ static int import_files(const struct config_args *args, struct sc_foreign_lines 
 		if (strncmp(args->sets.at[i], "gpus=", 5) == 0 &&
 		    sc_parse_int(args->sets.at[i] + 5, &gpus))
 			lines->gpus = gpus > 0 ? gpus : 0;
+	lines->given = args->sets.at;
+	lines->n_given = args->sets.n;
 	lines->lenient = args->lenient;
 	for (size_t i = 1; i < words->n && rc == 0; i++)
 		rc = sc_foreign_load(lines, words->at[i], err);

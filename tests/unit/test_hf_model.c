@@ -436,7 +436,6 @@ static const struct {
 	{"{\"model_type\": \"llama\", \"hidden_size\": -1}", "hidden"},
 	{"{\"model_type\": \"llama\", ", "missing"},
 	{"{\"model_type\": \"llama\", \"has_memory\": true}", "has_memory"},
-	{"{\"model_type\": \"llama\", \"gradient_checkpointing\": true}", "gradient_checkpointing"},
 	{"{\"model_type\": \"gemma3_text\", \"use_bidirectional_attention\": true}",
 	 "use_bidirectional_attention"},
 	{"{\"model_type\": \"gpt_oss\", \"sliding_window\": 4, \"layer_types\": [\"linear\"]}",

@@ -322,6 +322,34 @@ TEST(a_kernel_says_its_collective)
 	fixture_close(&f);
 }
 
+/* One type has a capital or not, and c10's namespace or not. */
+static const struct {
+	const char *dtype;
+	int n_bytes; /* -1: not known */
+} DTYPES[] = {
+	{"BFloat16", 2}, {"c10::BFloat16", 2}, {"bfloat16", 2}, {"c10::Float8_e4m3fn", 1},
+	{"Float", 4},    {"float", 4},         {"float32", 4},  {"c10::Half", 2},
+	{"long int", 8}, {"bool", 1},          {"c10::", -1},   {"Float128", -1},
+};
+
+LOOP_TEST(dtypes_have_bytes, N_OF(DTYPES))
+{
+	char text[512];
+	struct fixture f;
+
+	snprintf(
+		text, sizeof(text),
+		TRACE(NCCL(
+			"ncclDevKernel_AllReduce(x)", "10",
+			"\"Collective name\": \"allreduce\", \"In msg nelems\": 8, \"Out msg nelems\": 8, \"dtype\": \"%s\"")),
+		DTYPES[_i].dtype);
+	fixture_text(&f, "a.json", text);
+	fixture_load(&f);
+	ck_assert_int_eq(comm_of(&f, "ncclDevKernel_AllReduce(x)")->bytes,
+			 DTYPES[_i].n_bytes < 0 ? -1 : 8 * DTYPES[_i].n_bytes);
+	fixture_close(&f);
+}
+
 /* Whatever comes first in the file: range, launch or kernel. */
 static const char *const JOINS[] = {
 	TRACE(RANGE("cpu_op", "record_param_comms", "1", "90", "\"Group size\": 8") "," RANGE(

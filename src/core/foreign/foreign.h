@@ -42,8 +42,9 @@ struct sc_foreign_says {
 	const char *absent; /* what holds where none of them is there, unless another file says
 			       otherwise; or NULL */
 	/* Conditions, with spaces between, that must all hold; or NULL. Each is of names with '|'
-	 * between, one of which must do: NAME, of theirs or ours, is there and not off, NAME=FORM
-	 * has such a value, or one of its list, NAME>N is more; !CONDITION does not hold.
+	 * between, one of which must do: NAME, of theirs or ours, is there and not off, or
+	 * ours is given beside the files, NAME=FORM has such a value, or one of its list, NAME>N
+	 * is more; !CONDITION does not hold.
 	 * `arguments`: it is a command; `gpus`: their number is known. */
 	const char *when;
 	const struct sc_foreign_word *words; /* as of keys, with forms; or NULL */
@@ -115,8 +116,10 @@ struct sc_foreign_lines {
 	struct sc_foreign_line *first, *last;
 	struct sc_foreign_line *ignored, *last_ignored; /* path NULL */
 	bool lenient;                                   /* what is not understood is ignored */
-	struct sc_foreign_problem *problems;   /* of the keys of a file that could not be taken */
-	int64_t gpus;                          /* that are given beside the files; 0 = none */
+	struct sc_foreign_problem *problems; /* of the keys of a file that could not be taken */
+	int64_t gpus;                        /* that are given beside the files; 0 = none */
+	const char *const *given;            /* "KEY=VALUE" of ours, beside the files */
+	size_t n_given;
 	struct sc_foreign *files;              /* taken */
 	const struct sc_foreign_table *tables; /* loaded */
 };

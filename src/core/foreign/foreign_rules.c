@@ -41,6 +41,18 @@ static int64_t factor_of(const struct sc_foreign *file, const char *names)
 	return -1;
 }
 
+/* Returns whether a key of ours is given beside the files. */
+static bool is_given(const struct sc_foreign_lines *lines, const char *name)
+{
+	const size_t n = strlen(name);
+	size_t i = 0;
+
+	while (i < lines->n_given &&
+	       (strncmp(lines->given[i], name, n) != 0 || lines->given[i][n] != '='))
+		i++;
+	return i < lines->n_given;
+}
+
 bool sc_foreign_holds(const struct sc_foreign *file, const char *condition)
 {
 	const bool no = condition[0] == '!';
@@ -66,10 +78,11 @@ bool sc_foreign_holds(const struct sc_foreign *file, const char *condition)
 		else if (sign == '>')
 			any = sc_parse_int(value + 1, &n) && sc_foreign_count_of(node, 0) > n;
 		else
-			any = node && !sc_yaml_is_null(node) &&
-			      !sc_foreign_is_text(node, "false") &&
-			      !sc_foreign_is_text(node, "False") &&
-			      (node->kind == SC_YAML_SCALAR || node->child);
+			any = is_given(file->lines, name) ||
+			      (node && !sc_yaml_is_null(node) &&
+			       !sc_foreign_is_text(node, "false") &&
+			       !sc_foreign_is_text(node, "False") &&
+			       (node->kind == SC_YAML_SCALAR || node->child));
 	}
 	return any != no;
 }
