@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "base/file.h"
-#include "base/json_out.h"
+#include "base/num.h"
 #include "base/vec.h"
 
 struct reader {
@@ -260,47 +260,12 @@ void sc_csv_put_cell(FILE *out, const char *text)
 	putc('"', out);
 }
 
-/* Writes 0, or a number of 1e-4 to 1e9, as %.9g would, and says how long it is; 0: ask printf. Its
- * digits are those of number * 10^n, which is at most half an ulp (1e-7) from the truth. */
-static size_t digits_of(double number, char text[SC_JSON_DIGITS + 8])
-{
-	const double least = 1e8; /* 10 to one less than SC_JSON_DIGITS */
-	double scaled = number, scale = 1, whole;
-	int point = SC_JSON_DIGITS, n = SC_JSON_DIGITS;
-	char *to = text;
-
-	if (!(number > 0)) {
-		*to = '0';
-		return number >= 0 && !signbit(number);
-	}
-	for (; scaled < least && point > -3; point--)
-		scaled = number * (scale *= 10);
-	whole = floor(scaled);
-	if (!(scaled >= least && scaled < 10 * least - 1) || fabs(scaled - whole - 0.5) < 1e-6)
-		return 0;
-	uint32_t left = (uint32_t)whole + (scaled - whole > 0.5);
-
-	for (; left % 10 == 0; left /= 10)
-		n--;
-	if (point <= 0) {
-		memcpy(to, "0.000", 5);
-		to += 2 - point;
-	}
-	for (int i = n; i < point; i++) /* zeros before the point */
-		to[i] = '0';
-	for (int i = n; i-- > 0; left /= 10)
-		to[i + (point > 0 && i >= point)] = (char)('0' + left % 10);
-	if (point > 0 && n > point)
-		to[point] = '.';
-	return (size_t)(to - text) + (size_t)(n > point ? n + (point > 0) : point);
-}
-
 void sc_csv_put_numbers(FILE *out, const double *numbers, size_t n)
 {
 	char text[SC_JSON_DIGITS + 8];
 
 	for (size_t i = 0; i < n; i++) {
-		const size_t length = digits_of(numbers[i], text);
+		const size_t length = sc_put_digits(numbers[i], text);
 
 		text[length] = ',';
 		if (length || !isfinite(numbers[i])) {

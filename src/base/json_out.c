@@ -5,6 +5,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/strbuf.h"
@@ -95,17 +96,55 @@ void sc_json_text(struct sc_json *json, json_t *parent, const char *key, const c
 	sc_strbuf_release(&clean);
 }
 
+/* No result has an integer that is so low: the i-th rows stand in the place of this one plus i. */
+#define ROWS_MARK INT64_MIN
+static const char ROWS_TEXT[] = "\": -9223372036854";
+
+void sc_json_rows(struct sc_json *json, json_t *parent, const char *key, size_t i)
+{
+	sc_json_int(json, parent, key, ROWS_MARK + (int64_t)i);
+}
+
+/* Writes the document with its rows, each in its place; a quote in a text would be escaped. */
+static int write_rows(const struct sc_json *json, const char *text, FILE *out, struct sc_err *err)
+{
+	struct sc_json_stream stream = {.out = out, .is_indented = true};
+	const char *at = text, *place = text, *line;
+	char *end;
+
+	while ((place = strstr(place, ROWS_TEXT))) {
+		place += 3;
+		if (place[-4] == '\\')
+			continue;
+		for (line = place; line > text && line[-1] != '\n';)
+			line--;
+		sc_strbuf_append_n(&stream.buf, at, (size_t)(place - at));
+		stream.margin = (unsigned)strspn(line, " ");
+		stream.comma = false;
+		sc_json_stream_array(&stream, NULL);
+		json->put_rows(json->rows, (size_t)(strtoll(place, &end, 10) - ROWS_MARK), &stream);
+		sc_json_stream_end(&stream);
+		at = place = end;
+	}
+	sc_strbuf_append(&stream.buf, at);
+	return sc_json_stream_finish(&stream, err);
+}
+
 int sc_json_write(struct sc_json *json, FILE *out, struct sc_err *err)
 {
 	const size_t flags = JSON_INDENT(2) | JSON_SORT_KEYS | JSON_REAL_PRECISION(SC_JSON_DIGITS);
+	char *text = NULL;
 	int rc = 0;
 
 	errno = 0;
 	if (json->err.code != SC_OK)
 		rc = sc_err_set(err, json->err.code, "%s", json->err.text);
+	else if (json->put_rows && (text = json_dumps(json->root, flags)))
+		rc = write_rows(json, text, out, err);
 	else if (json_dumpf(json->root, out, flags) != 0 || fputc('\n', out) == EOF ||
 		 fflush(out) != 0)
 		rc = sc_err_set(err, SC_EIO, "cannot write the JSON result: %s", strerror(errno));
+	free(text);
 	sc_json_release(json);
 	return rc;
 }

@@ -10,12 +10,16 @@
 #include <stdio.h>
 
 #include "base/err.h"
-
-enum { SC_JSON_DIGITS = 9 };
+#include "base/json_stream.h"
+#include "base/num.h"
 
 struct sc_json {
 	json_t *root; /* an object */
 	struct sc_err err;
+	/* Arrays too large to hold, of sc_json_rows: they are put into the file as it is written.
+	 * NULL: there are none. */
+	void (*put_rows)(const void *rows, size_t i, struct sc_json_stream *out);
+	const void *rows;
 };
 
 /* Every document says what it is: {"schema": "stepcast-predict", "version": 1}. */
@@ -31,6 +35,8 @@ void sc_json_int(struct sc_json *json, json_t *parent, const char *key, int64_t 
 void sc_json_bool(struct sc_json *json, json_t *parent, const char *key, bool value);
 /* Bytes that are not UTF-8 become "?". NULL is written as null. */
 void sc_json_text(struct sc_json *json, json_t *parent, const char *key, const char *text);
+/* The array whose elements put_rows writes, as its i-th. */
+void sc_json_rows(struct sc_json *json, json_t *parent, const char *key, size_t i);
 /* null where the value is not known: NAN, or below 0. */
 static inline void sc_json_known_real(struct sc_json *json, json_t *parent, const char *key,
 				      double value)
@@ -75,6 +81,6 @@ static inline void sc_json_count(struct sc_json *json, json_t *parent, const cha
 #define SC_JSON_5(one, j, o, r, m, ...) one(j, o, r, m), SC_JSON_4(one, j, o, r, __VA_ARGS__)
 #define SC_JSON_6(one, j, o, r, m, ...) one(j, o, r, m), SC_JSON_5(one, j, o, r, __VA_ARGS__)
 
-/* Indented by two, sorted keys, a newline at the end, flushed. Nothing is written after a fault.
- * Releases the document. */
+/* Indented by two, sorted keys, a newline at the end, flushed. Nothing is written after a fault
+ * but one of rows. Releases the document. */
 int sc_json_write(struct sc_json *json, FILE *out, struct sc_err *err);

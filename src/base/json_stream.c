@@ -4,9 +4,11 @@
 #include <assert.h>
 #include <errno.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/json_text.h"
+#include "base/num.h"
 
 enum { BUFFER_BYTES = 1 << 16 };
 
@@ -19,6 +21,15 @@ static void stream_flush(struct sc_json_stream *stream)
 	sc_strbuf_clear(buf);
 }
 
+static void begin_line(struct sc_json_stream *stream)
+{
+	static const char line[] = "\n                                                ";
+	const unsigned n = stream->is_indented ? stream->margin + 2 * stream->depth : 0;
+
+	assert(n + 1 < sizeof(line));
+	sc_strbuf_append_n(&stream->buf, line, n + 1);
+}
+
 /* Writes what precedes a value: comma, line break, key. Each object of an array begins a line. */
 static void begin_value(struct sc_json_stream *stream, const char *key, bool is_object)
 {
@@ -28,12 +39,12 @@ static void begin_value(struct sc_json_stream *stream, const char *key, bool is_
 	assert(stream->depth ? in_array == !key : !key && !stream->comma);
 	if (stream->comma)
 		sc_strbuf_append_char(buf, ',');
-	if (in_array && is_object)
-		sc_strbuf_append_char(buf, '\n');
+	if (stream->is_indented ? stream->depth > 0 : in_array && is_object)
+		begin_line(stream);
 	if (key) {
 		sc_strbuf_append_char(buf, '"');
 		sc_strbuf_append(buf, key);
-		sc_strbuf_append_n(buf, "\":", 2);
+		sc_strbuf_append_n(buf, "\": ", stream->is_indented ? 3 : 2);
 	}
 	stream->comma = true;
 }
@@ -60,7 +71,10 @@ void sc_json_stream_array(struct sc_json_stream *stream, const char *key)
 void sc_json_stream_end(struct sc_json_stream *stream)
 {
 	assert(stream->depth);
-	sc_strbuf_append_char(&stream->buf, stream->closer[--stream->depth]);
+	stream->depth--;
+	if (stream->is_indented && stream->comma)
+		begin_line(stream);
+	sc_strbuf_append_char(&stream->buf, stream->closer[stream->depth]);
 	stream->comma = true;
 	if (stream->buf.n > BUFFER_BYTES)
 		stream_flush(stream);
@@ -99,6 +113,12 @@ void sc_json_stream_int(struct sc_json_stream *stream, const char *key, int64_t 
 	append_decimal(&stream->buf, magnitude, value < 0, 0);
 }
 
+static void stream_fault(struct sc_json_stream *stream, const char *key, double value)
+{
+	sc_err_set(&stream->err, SC_EVALUE, "a result is not a finite number: key=%s value=%g",
+		   key ? key : "-", value);
+}
+
 void sc_json_stream_fixed(struct sc_json_stream *stream, const char *key, double value,
 			  unsigned n_decimals)
 {
@@ -108,9 +128,7 @@ void sc_json_stream_fixed(struct sc_json_stream *stream, const char *key, double
 	assert(n_decimals < sizeof(scales) / sizeof(scales[0]));
 	begin_value(stream, key, false);
 	if (!isfinite(value)) {
-		sc_err_set(&stream->err, SC_EVALUE,
-			   "a result is not a finite number: key=%s value=%g", key ? key : "-",
-			   value);
+		stream_fault(stream, key, value);
 		return;
 	}
 	scaled = round(fabs(value) * scales[n_decimals]);
@@ -119,6 +137,30 @@ void sc_json_stream_fixed(struct sc_json_stream *stream, const char *key, double
 			       n_decimals);
 	else
 		sc_strbuf_printf(&stream->buf, "%.17g", value);
+}
+
+void sc_json_stream_real(struct sc_json_stream *stream, const char *key, double value)
+{
+	char text[SC_JSON_DIGITS + 16], *exponent = NULL;
+	size_t n = sc_put_digits(value + 0.0, text); /* -0 is written as 0 */
+
+	begin_value(stream, key, false);
+	if (!isfinite(value)) {
+		stream_fault(stream, key, value);
+		return;
+	}
+	if (n == 0) {
+		n = (size_t)snprintf(text, sizeof(text), "%.*g", SC_JSON_DIGITS, value);
+		exponent = strchr(text, 'e');
+	}
+	if (exponent)
+		n = (size_t)(exponent - text) +
+		    (size_t)sprintf(exponent, "e%ld", strtol(exponent + 1, NULL, 10));
+	else if (!memchr(text, '.', n)) {
+		memcpy(text + n, ".0", 2);
+		n += 2;
+	}
+	sc_strbuf_append_n(&stream->buf, text, n);
 }
 
 int sc_json_stream_finish(struct sc_json_stream *stream, struct sc_err *err)

@@ -16,7 +16,9 @@ struct sc_json_stream {
 	struct sc_strbuf buf;
 	char closer[SC_JSON_STREAM_DEPTH]; /* of what is open: '}' or ']' */
 	unsigned depth;
-	bool comma; /* the next value is not the first here */
+	bool comma;       /* the next value is not the first here */
+	bool is_indented; /* a line each value, by two; else a line each object of an array */
+	unsigned margin;  /* of what is indented: spaces before the outermost */
 	struct sc_err err;
 };
 
@@ -30,5 +32,7 @@ void sc_json_stream_int(struct sc_json_stream *stream, const char *key, int64_t 
 /* With n_decimals (0 to 6) after the point; not finite is a fault. */
 void sc_json_stream_fixed(struct sc_json_stream *stream, const char *key, double value,
 			  unsigned n_decimals);
+/* As results have numbers: SC_JSON_DIGITS digits, with a point or an exponent. */
+void sc_json_stream_real(struct sc_json_stream *stream, const char *key, double value);
 /* Everything must have been ended. Flushes; frees in any case. */
 int sc_json_stream_finish(struct sc_json_stream *stream, struct sc_err *err);

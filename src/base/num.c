@@ -6,6 +6,7 @@
 #include <math.h>
 #include <stddef.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define EXACT 9007199254740992.0 /* 2^53 */
 
@@ -72,4 +73,37 @@ bool sc_parse_int(const char *text, int64_t *out)
 	}
 	*out = whole;
 	return true;
+}
+
+size_t sc_put_digits(double number, char text[SC_JSON_DIGITS + 8])
+{
+	const double least = 1e8; /* 10 to one less than SC_JSON_DIGITS */
+	double scaled = number, scale = 1, whole;
+	int point = SC_JSON_DIGITS, n = SC_JSON_DIGITS;
+	char *to = text;
+
+	if (!(number > 0)) {
+		*to = '0';
+		return number >= 0 && !signbit(number);
+	}
+	for (; scaled < least && point > -3; point--)
+		scaled = number * (scale *= 10);
+	whole = floor(scaled);
+	if (!(scaled >= least && scaled < 10 * least - 1) || fabs(scaled - whole - 0.5) < 1e-6)
+		return 0;
+	uint32_t left = (uint32_t)whole + (scaled - whole > 0.5);
+
+	for (; left % 10 == 0; left /= 10)
+		n--;
+	if (point <= 0) {
+		memcpy(to, "0.000", 5);
+		to += 2 - point;
+	}
+	for (int i = n; i < point; i++) /* zeros before the point */
+		to[i] = '0';
+	for (int i = n; i-- > 0; left /= 10)
+		to[i + (point > 0 && i >= point)] = (char)('0' + left % 10);
+	if (point > 0 && n > point)
+		to[point] = '.';
+	return (size_t)(to - text) + (size_t)(n > point ? n + (point > 0) : point);
 }

@@ -214,6 +214,13 @@ static void add_fits(struct sc_json *json, json_t *parent, const struct drawing 
 		sc_json_bool(json, parent, "fits", d->fullness <= 1);
 }
 
+static void put_slots(const void *ctx, size_t i, struct sc_json_stream *out)
+{
+	const struct drawings *all = ctx;
+
+	sc_schedule_put_slots(&all->at[i].play, out);
+}
+
 static void put_schedule_json(const void *ctx, struct sc_json *json)
 {
 	const struct drawings *all = ctx;
@@ -221,6 +228,8 @@ static void put_schedule_json(const void *ctx, struct sc_json *json)
 	bool all_fit = true;
 
 	sc_json_init(json, "stepcast.schedule", SCHEDULE_VERSION);
+	json->put_rows = put_slots;
+	json->rows = all;
 	if (all->base)
 		sc_json_base(json, all->base);
 	for (size_t i = 0; i < all->n; i++) {
@@ -240,7 +249,8 @@ static void put_schedule_json(const void *ctx, struct sc_json *json)
 			least->name, least->play.bubble_pct,
 			least->file.passes.left_out ? ", of what is shown" : "");
 	add_fits(json, json->root, &all->at[0]);
-	sc_schedule_to_json(json, json->root, all->at[0].name, &all->at[0].play, true);
+	sc_json_rows(json, json->root, "slots", 0);
+	sc_schedule_to_json(json, json->root, all->at[0].name, &all->at[0].play);
 	if (all->args->optimize) {
 		sc_json_real(json, json->root, "lower_bound", all->at[0].optimized.bound);
 		sc_json_real(json, json->root, "gap_pct", gap_pct(&all->at[0].optimized));
@@ -252,7 +262,8 @@ static void put_schedule_json(const void *ctx, struct sc_json *json)
 			json_t *other = sc_json_object(json, others, NULL);
 
 			add_fits(json, other, &all->at[i]);
-			sc_schedule_to_json(json, other, all->at[i].name, &all->at[i].play, true);
+			sc_json_rows(json, other, "slots", i);
+			sc_schedule_to_json(json, other, all->at[i].name, &all->at[i].play);
 		}
 	}
 }
@@ -290,8 +301,11 @@ static void draw_svg(const void *ctx, struct sc_strbuf *out)
 	sc_schedule_to_svg(all->at[0].name, &all->at[0].play, out);
 }
 
-static const struct sc_forms forms = {
-	.json = put_schedule_json, .text = draw_text, .csv = put_file, .svg = draw_svg};
+static const struct sc_forms forms = {.json = put_schedule_json,
+				      .text = draw_text,
+				      .csv = put_file,
+				      .svg = draw_svg,
+				      .own_json = true};
 
 /* The ending of the file's name says which form is written. */
 static int write_drawings(const struct drawings *all, const struct sc_cli_call *call,
@@ -318,9 +332,6 @@ static int write_drawings(const struct drawings *all, const struct sc_cli_call *
 			"%s: %s runs each stage on %u ranks, and a file of passes says one "
 			"for each: it could not be read back; an .html or .svg file shows it",
 			output, d->name, d->file.passes.map->replicas);
-	/* A table of passes is written without the document, which is 20 times as large. */
-	if (sc_ends_with(output, ".json") || (is_file(output) && !all->args->report))
-		return sc_cli_write(output, put_file, all, err);
 	return sc_cli_give(call, &forms, all, err);
 }
 

@@ -61,8 +61,9 @@ int sc_cli_write_document(const char *path, json_t *document, struct sc_err *err
 static int write_document(const void *ctx, FILE *out, struct sc_err *err)
 {
 	const struct sc_json *document = ctx;
-	struct sc_json own = {.root = json_incref(document->root)}; /* writing releases it */
+	struct sc_json own = *document; /* writing releases it */
 
+	json_incref(own.root);
 	return sc_json_write(&own, out, err);
 }
 
@@ -113,14 +114,15 @@ static int write_by_ending(const char *option, const char *path, const struct sc
 			   const void *result, const struct sc_json *document, struct sc_err *err)
 {
 	const char *ending = names_form(path) ? strrchr(path, '.') : ".text";
+	const bool has_own = forms->own_json && strcmp(option, "-o") == 0;
 	struct sc_strbuf text = {0};
 	int rc = 0;
 
 	if (strcmp(ending, ".html") == 0)
 		return sc_cli_write_document(path, document->root, err);
-	if (strcmp(ending, ".json") == 0)
+	if (strcmp(ending, ".json") == 0 && !has_own)
 		return sc_cli_write(path, write_document, document, err);
-	if (strcmp(ending, ".csv") == 0 && forms->csv)
+	if ((strcmp(ending, ".csv") == 0 || strcmp(ending, ".json") == 0) && forms->csv)
 		return sc_cli_write(path, forms->csv, result, err);
 	if (strcmp(ending, ".text") == 0 && forms->text)
 		return write_result_text(path, forms, result, err);

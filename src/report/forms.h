@@ -12,6 +12,7 @@ struct sc_forms {
 	void (*text)(const void *result, struct sc_strbuf *out);       /* NULL: was given already */
 	int (*csv)(const void *result, FILE *out, struct sc_err *err); /* or NULL */
 	void (*svg)(const void *result, struct sc_strbuf *out);        /* its figure, or NULL */
+	bool own_json; /* -o FILE.json is written by csv, and not the document */
 };
 
 extern const struct sc_forms sc_compare_forms;    /* of a struct sc_compare */

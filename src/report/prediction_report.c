@@ -399,7 +399,7 @@ static void add_drawn(struct sc_json *json, json_t *config,
 				    par->schedule == SC_SCHED_FILE
 					    ? par->schedule_file
 					    : sc_enum_name(sc_schedule_names, (int)par->schedule),
-				    report->play, false);
+				    report->play);
 }
 
 static void add_prediction_verdict(struct sc_json *json, const struct sc_memory *memory)

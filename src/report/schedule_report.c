@@ -195,34 +195,31 @@ static void add_rank(struct sc_json *json, json_t *ranks, const struct sc_schedu
 	sc_strbuf_release(&kinds);
 }
 
-static void add_slots(struct sc_json *json, json_t *parent, const struct sc_schedule_play *play)
+void sc_schedule_put_slots(const struct sc_schedule_play *play, struct sc_json_stream *out)
 {
-	json_t *list = sc_json_array(json, parent, "slots");
-
 	for (uint32_t s = 0; s < play->passes->map->pp; s++)
 		for (uint32_t i = 0; i < play->passes->n[s]; i++) {
 			const struct sc_slot *slot = &sc_passes_of(play->passes, s)[i];
 			size_t at = (size_t)s * play->passes->stride + i;
 			char kind[2] = {LETTERS[slot->kind], 0};
-			json_t *one = sc_json_object(json, list, NULL);
 
-			sc_json_int(json, one, "rank", s);
-			sc_json_int(json, one, "stage", slot->virtual_stage);
-			sc_json_int(json, one, "micro_batch", slot->micro_batch);
-			sc_json_text(json, one, "kind", kind);
-			sc_json_real(json, one, "start", play->start[at]);
-			sc_json_real(json, one, "end", play->end[at]);
-			sc_json_real(json, one, "held", play->after[at]);
+			sc_json_stream_object(out, NULL);
+			sc_json_stream_real(out, "end", play->end[at]);
+			sc_json_stream_real(out, "held", play->after[at]);
+			sc_json_stream_text(out, "kind", kind);
+			sc_json_stream_int(out, "micro_batch", slot->micro_batch);
+			sc_json_stream_int(out, "rank", s);
+			sc_json_stream_int(out, "stage", slot->virtual_stage);
+			sc_json_stream_real(out, "start", play->start[at]);
+			sc_json_stream_end(out);
 		}
 }
 
 void sc_schedule_to_json(struct sc_json *json, json_t *parent, const char *name,
-			 const struct sc_schedule_play *play, bool slots)
+			 const struct sc_schedule_play *play)
 {
 	json_t *peaks, *drawing;
 
-	if (slots)
-		add_slots(json, parent, play);
 	sc_json_text(json, parent, "name", name);
 	SC_JSON_PUT(json, parent, *play, bubble_pct, makespan, longest);
 	sc_json_text(json, parent, "time_unit", *play->time_unit ? play->time_unit + 1 : "");

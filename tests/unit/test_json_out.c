@@ -23,7 +23,7 @@ static void tear_down(void)
 
 static const char *written(void)
 {
-	static char text[4096];
+	static char text[1 << 14];
 	size_t n;
 
 	rewind(out);
@@ -70,6 +70,81 @@ TEST(test_document)
 				    "  \"version\": 1,\n"
 				    "  \"warnings\": []\n"
 				    "}\n");
+}
+
+/* What rows write as the document is written is what an array of objects would be. */
+static const double reals[] = {0,     -0.0,          1,       24576,    0.1,       1.0 / 3,
+			       -2.5,  1e-5,          1.25e-7, 1e9,      123456789, 1e12,
+			       1e300, 0.99999999949, 1234.5,  1e8 - .5, -1e-9,     999999999.6};
+enum { N_REALS = N_OF(reals) };
+
+static void put_reals(const void *ctx, size_t i, struct sc_json_stream *to)
+{
+	ck_assert_ptr_eq(ctx, reals);
+	for (size_t k = 0; i > 0 && k < N_REALS; k++) {
+		sc_json_stream_object(to, NULL);
+		sc_json_stream_text(to, "kind", "a\"b");
+		sc_json_stream_int(to, "number", -(int64_t)k);
+		sc_json_stream_real(to, "real", reals[k]);
+		sc_json_stream_end(to);
+	}
+}
+
+/* The i-th rows, as elements of the document or put by put_reals. */
+static void add_reals(json_t *parent, size_t i, bool as_rows)
+{
+	json_t *list;
+
+	if (as_rows) {
+		sc_json_rows(&json, parent, "rows", i);
+		return;
+	}
+	list = sc_json_array(&json, parent, "rows");
+	for (size_t k = 0; i > 0 && k < N_REALS; k++) {
+		json_t *one = sc_json_object(&json, list, NULL);
+
+		sc_json_text(&json, one, "kind", "a\"b");
+		sc_json_int(&json, one, "number", -(int64_t)k);
+		sc_json_real(&json, one, "real", reals[k]);
+	}
+}
+
+TEST(rows_are_an_array)
+{
+	char *as_array = NULL;
+
+	for (int as_rows = 0; as_rows < 2; as_rows++) {
+		json.put_rows = as_rows ? put_reals : NULL;
+		json.rows = reals;
+		add_reals(json.root, 2, as_rows);
+		sc_json_text(&json, json.root, "name", "\": -9223372036854775808, \"rows");
+		add_reals(sc_json_object(&json, sc_json_array(&json, json.root, "others"), NULL), 1,
+			  as_rows);
+		add_reals(sc_json_object(&json, json.root, "empty"), 0, as_rows);
+		ck_assert_int_eq(sc_json_write(&json, out, &err), 0);
+		if (as_rows)
+			ck_assert_str_eq(written(), as_array);
+		else
+			as_array = strdup(written());
+		fclose(out);
+		set_up();
+	}
+	free(as_array);
+}
+
+/* A row that is no number is a fault, told at the end. */
+static void put_nan(const void *ctx, size_t i, struct sc_json_stream *to)
+{
+	(void)ctx;
+	(void)i;
+	sc_json_stream_real(to, NULL, NAN);
+}
+
+TEST(rows_are_finite)
+{
+	json.put_rows = put_nan;
+	sc_json_rows(&json, json.root, "rows", 0);
+	ck_assert_int_eq(sc_json_write(&json, out, &err), -SC_EVALUE);
 }
 
 static const struct {
