@@ -25,8 +25,9 @@ const struct sc_cli_option sc_predict_options[] = {
 	SC_OPT_FLAG(require_fit, "require-fit",
 		    "end with exit code 3 if it does not fit in memory"),
 	SC_OPT_COSTS(cost),
-	SC_OPT_OUT(timeline, "timeline", "FILE.json",
-		   "write the simulated timeline for Perfetto or chrome://tracing"),
+	SC_OPT_OUT(
+		timeline, "timeline", "FILE.json",
+		"write the simulated timeline for Perfetto or chrome://tracing; a DLRM's, or that of layers, has steps before and after the iteration, which it marks"),
 	SC_OPT(TEXT, chakra, "chakra", .arg = "DIR", .of_command = true,
 	       .help = "write it as Chakra execution traces, DIR/chakra.N.et for class N of ranks; --detail full adds each "
 		       "operation and collective"),

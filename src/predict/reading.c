@@ -239,6 +239,9 @@ void sc_read_timeline(struct sc_reader *reader, const struct sc_reading_input *i
 	out->n_path = 0;
 	memset(out->path_owner_ms, 0, sizeof(out->path_owner_ms));
 	reader->tally.by_id.n = 0;
+	out->from_us = period->from_us;
+	out->to_us = period->n_repeats ? period->from_us : period->to_us;
+	out->n_steps = in->n_steps ? in->n_steps : 1;
 	out->iteration_ms = (period->is_quantized ? sc_quantize_us(us) : us) / SC_US_PER_MS;
 	sc_accountant_begin(&reader->accountant, &in->account);
 	read_classes(&reader->accountant, in, out);

@@ -27,6 +27,9 @@ struct sc_contributor {
 };
 struct sc_reading {
 	double iteration_ms;
+	double from_us,
+		to_us; /* of it on the timeline, which has so many steps; equal: in pieces */
+	unsigned n_steps;
 	uint32_t busiest; /* the class that computes or transfers longest; the first of equals */
 	double breakdown_ms[SC_N_OWNERS]; /* a GPU of that class; sums to iteration_ms */
 	/* that GPU's communication, hidden or not; breakdown_ms has what is exposed. 0 if brief */
@@ -82,6 +85,7 @@ struct sc_reading_input {
 	struct sc_account_input account;
 	struct sc_op_info info;
 	uint32_t last; /* the node that ends the iteration, or SC_NONE: the last of the timeline */
+	unsigned n_steps; /* that the timeline has; 0: the iteration alone */
 	/* no critical path, names, communication or classes; the rest is the same */
 	bool brief;
 	bool first_comm; /* but the first class's communication: it says how a torus is loaded */

@@ -298,6 +298,25 @@ static void put_sms(struct sc_json_stream *json, const struct shown *t)
 
 /* --- the document --- */
 
+/* Steps before and after the iteration have a track that shows which of them it is. */
+static void put_iteration(struct sc_json_stream *json, const struct shown *t)
+{
+	const struct sc_reading *reading = &t->prediction->reading;
+	const uint32_t after = (uint32_t)t->graph->classes.n;
+	const double from = rounded_us(reading->from_us);
+	char name[SC_CHROME_NAME];
+
+	if (reading->n_steps < 2 || !(reading->to_us > reading->from_us))
+		return;
+	snprintf(name, sizeof(name), "the iteration, one of %u steps", reading->n_steps);
+	put_name(json, after, -1, name);
+	begin_event(json, "X", "iteration", after);
+	sc_json_stream_int(json, "tid", 0);
+	sc_json_stream_fixed(json, "ts", from, DECIMALS);
+	sc_json_stream_fixed(json, "dur", rounded_us(reading->to_us) - from, DECIMALS);
+	sc_json_stream_end(json);
+}
+
 static int chrome_timeline_write(const struct shown *t, FILE *out, struct sc_err *err)
 {
 	struct sc_json_stream json;
@@ -311,12 +330,16 @@ static int chrome_timeline_write(const struct shown *t, FILE *out, struct sc_err
 	sc_json_stream_int(&json, "version", 1);
 	if (t->replay)
 		sc_json_stream_int(&json, "step", t->replay->show_step);
+	else
+		sc_json_stream_int(&json, "steps", t->prediction->reading.n_steps);
 	sc_json_stream_end(&json);
 	sc_json_stream_array(&json, "traceEvents");
 	for (uint32_t i = 0; i < t->graph->classes.n; i++) {
 		class_name(t, i, name);
 		put_name(&json, i, -1, name);
 	}
+	if (t->prediction)
+		put_iteration(&json, t);
 	for (uint32_t i = 0; i < t->graph->lanes.n; i++)
 		put_lane(&json, t->graph, i);
 	for (uint32_t i = 0; i < t->graph->nodes.n; i++) {

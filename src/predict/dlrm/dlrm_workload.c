@@ -220,6 +220,7 @@ static void fill_reading(void *p, const struct sc_timeline *timeline, struct sc_
 			 .describe = dlrm_describe,
 			 .class_name = dlrm_class_name},
 		.last = last,
+		.n_steps = N_STEPS,
 	};
 }
 

@@ -439,6 +439,7 @@ static void fill_reading(void *p, const struct sc_timeline *timeline, struct sc_
 			 .describe = layers_describe,
 			 .class_name = layers_class_name},
 		.last = ends[READ_STEP],
+		.n_steps = N_STEPS,
 	};
 }
 

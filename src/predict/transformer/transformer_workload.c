@@ -475,6 +475,7 @@ static void leave_out_drain(const struct self *self, struct sc_reading_input *ou
 	}
 	out->account.own = own ? to + 2 : NULL;
 	out->last = built->last[last];
+	out->n_steps = 2;
 	*period = (struct sc_period){from_us, end_us[out->last], to, 2, true};
 }
 
