@@ -1,9 +1,10 @@
-/* Laws of an iteration: its bytes fit through its NICs, and full detail says the same. Every
- * example and configs at random. */
+/* Laws of an iteration: its bytes fit through its NICs, full detail says the same, and what an
+ * explanation says of a change is the prediction with it. Every example and configs at random. */
 #include "base/units.h"
 #include "predict/transformer/build_transformer.h"
 #include "random_config.h"
 #include "runner.h"
+#include "study/explain/explain.h"
 
 #include "example_fixture.h"
 
@@ -431,4 +432,51 @@ LOOP_TEST(level_is_of_everything, N_RANDOM / N_AT_ONCE)
 		ck_assert_msg(fabs(out.iteration_ms / before / 1.25 - 1) < NEAR, "config %d: %g",
 			      _i * N_AT_ONCE + i, out.iteration_ms / before);
 	}
+}
+
+/* ---- explanations ---- */
+
+static void check_alternative(const struct sc_config *config, const struct sc_alternative *a)
+{
+	struct sc_config changed = *config;
+	struct sc_err err = {0};
+
+	set_all(&changed, a->settings);
+	ck_assert_int_eq(sc_resolve_request(&changed, catalog, NULL, &request, &err), 0);
+	ck_assert_int_eq(sc_predict(predictor, &request, &opts, &out, &err), 0);
+	ck_assert_double_eq_tol(a->memory_gib, out.memory.total_gib, 1e-9);
+	if (!isnan(a->iteration_ms))
+		ck_assert_double_eq_tol(a->iteration_ms, out.iteration_ms, 1e-9 * out.iteration_ms);
+}
+
+LOOP_TEST(what_ifs_are_predictions, find_examples())
+{
+	static struct sc_alternatives found;
+	const struct sc_predict_opts as_is = opts;
+	struct sc_explanation explained;
+	struct sc_config config;
+	struct sc_err err = {0};
+
+	load_example(_i, &config);
+	evaluator->opts = opts;
+	ck_assert_int_eq(sc_evaluate(evaluator,
+				     &(struct sc_candidate){.base = &config, .file = example[_i]},
+				     &err),
+			 0);
+	ck_assert_int_eq(sc_explain(evaluator, &explained, &err), 0);
+	for (int i = 0; i < SC_N_WHAT_IFS; i++) {
+		double *const speeds[SC_N_WHAT_IFS] = {&opts.gemm_speed, &opts.hbm_speed,
+						       &opts.link_speed, &opts.nic_speed,
+						       &opts.host_speed};
+
+		*speeds[i] *= explained.speed;
+		opts.plan = evaluator->opts.plan;
+		ck_assert_int_eq(sc_predict(predictor, &evaluator->request, &opts, &out, &err), 0);
+		ck_assert_double_eq_tol(explained.what_if[i].iteration_ms, out.iteration_ms,
+					1e-9 * out.iteration_ms);
+		opts = as_is;
+	}
+	sc_find_alternatives(evaluator, &config, example[_i], &found);
+	for (size_t i = 0; i < found.n; i++)
+		check_alternative(&config, &found.at[i]);
 }
