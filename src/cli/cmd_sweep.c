@@ -181,6 +181,9 @@ static int sweep(void *into, struct sc_cli_call *call, struct sc_err *err)
 		return sc_err_set(err, SC_EUSAGE, "sweep needs one CONFIG");
 	if (sc_ends_with(to, ".json") || sc_ends_with(to, ".html"))
 		return sc_err_set(err, SC_EUSAGE, "-o: rows are a CSV; --report writes %s", to);
+	if (args->report && !sc_ends_with(args->report, ".json") &&
+	    !sc_ends_with(args->report, ".html"))
+		return sc_err_set(err, SC_EUSAGE, "--report: expected FILE.html or FILE.json");
 	rc = sc_sweep_args_cases(args, arena, &cases, err);
 	if (rc == 0)
 		rc = sc_cli_config(path, &args->sets, arena, &config, err);
