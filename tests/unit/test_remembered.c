@@ -456,6 +456,12 @@ static const struct {
 	 "parallel.virtual_stages=2 training.micro_batch=1 training.global_batch=16 "
 	 "training.moe_overlap=true",
 	 "parallel.schedule=zb-v", "parallel.schedule=dualpipev"},
+	/* passes side by side in the order of those of a class that comes later and is faster */
+	{"model=models/gpt-oss-20b.yaml cluster.gpus_per_node=6 cluster.nics_per_node=6 "
+	 "cluster.nic_gbit_s=100 parallel.pp=2 parallel.dp=24 parallel.ep=8 model.seq=2048 "
+	 "parallel.schedule=dualpipev parallel.virtual_stages=2 training.micro_batch=1 "
+	 "training.recompute=full training.moe_overlap=true",
+	 "training.global_batch=96", "training.global_batch=192"},
 };
 
 static void begin_pair(const char *base)

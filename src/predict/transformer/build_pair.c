@@ -379,7 +379,6 @@ static int find_pair(const struct sc_transformer *tf, size_t at, struct known_pa
 
 	if (partial && !tf->partial)
 		return 0;
-	sc_variant_make_steps(tf, tf->variant[tf->classes[c].variant]);
 	for (int k = 0; k < 2; k++) {
 		const struct sc_slot slot =
 			build_slot_of(tf, c, chunk[k], k ? SC_PASS_BACKWARD : SC_PASS_FORWARD);
@@ -418,6 +417,9 @@ int sc_transformer_find_pairs(struct sc_transformer *tf, struct sc_build_scratch
 	if (!pairs || !sc_transformer_may_pair(tf->request))
 		return 0;
 	tf->pairs = sc_arena_calloc(scratch->arena, n, sizeof(*tf->pairs));
+	/* A pair's order may be that of any variant's steps. */
+	for (size_t v = 0; v < tf->n_variants; v++)
+		sc_variant_make_steps(tf, tf->variant[v]);
 	for (size_t i = 0; i < n && rc == 0; i++)
 		rc = find_pair(tf, i, &known, &tf->pairs[i], err);
 	return rc;
