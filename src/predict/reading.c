@@ -32,7 +32,7 @@ static void read_classes(struct sc_accountant *accountant, const struct sc_readi
 	for (uint32_t c = 0; c < n; c++) {
 		struct sc_use use = {.busy_us = 0};
 
-		if (in->brief && in->account.ran.graph->notes && !(in->first_comm && c == 0))
+		if (in->brief && in->account.ran.graph->notes)
 			use.active_us = sc_active_of_class_us(accountant, c);
 		else
 			sc_use_of_class(accountant, c, &use);

@@ -86,9 +86,9 @@ struct sc_reading_input {
 	struct sc_op_info info;
 	uint32_t last; /* the node that ends the iteration, or SC_NONE: the last of the timeline */
 	unsigned n_steps; /* that the timeline has; 0: the iteration alone */
-	/* no critical path, names, communication or classes; the rest is the same */
+	/* no critical path, names or communication, of a graph that runs again no busy times of
+	 * classes; the rest is the same */
 	bool brief;
-	bool first_comm; /* but the first class's communication: it says how a torus is loaded */
 };
 /* Memory of one thread, all zero to begin with. */
 struct sc_reader {

@@ -212,7 +212,6 @@ static void fill_reading(void *p, const struct sc_timeline *timeline, struct sc_
 		.account = {.ran = {self->graph, timeline, NULL, NULL},
 			    .period = {.from_us = timeline->end_us[before],
 				       .to_us = timeline->end_us[last]}},
-		.first_comm = true,
 		.info = {.ctx = self,
 			 .tally = tally_segment,
 			 .tally_name = sc_op_tally_name,
