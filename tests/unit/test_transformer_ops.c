@@ -1304,34 +1304,48 @@ TEST(hybrid_ep_gathers_where_tokens_go)
 	ck_assert(step_us(routed(wide), SC_BLOCK_LAYER_F, SC_NAME_ROUTES) > near);
 }
 
-/* A token's experts that follow each other are on one rank of four experts, or on one and a half if
- * they are three; those drawn at random on 2.9 and 2.4. The receiver copies the token to each. */
+/* Returns on how many of `ranks` a token's top_k experts are on average, token after token taking
+ * the next ones, for as many tokens as bring all turns. */
+static double ranks_in_turn(int experts, int ranks, int top_k)
+{
+	double all = 0;
+
+	for (int token = 0; token < experts; token++) {
+		unsigned seen = 0;
+
+		for (int i = 0; i < top_k; i++)
+			seen |= 1u << (token * top_k + i) % experts / (experts / ranks);
+		all += __builtin_popcount(seen);
+	}
+	return all / experts;
+}
+
+static double permute_us(int ranks, int top_k, const char *routing)
+{
+	char text[200];
+
+	snprintf(text, sizeof(text),
+		 "training.moe_dispatcher=deepep model.seq=65536 model.top_k=%d parallel.ep=%d "
+		 "training.routing=%s",
+		 top_k, ranks, routing);
+	return step_us(routed(text), SC_BLOCK_LAYER_F, SC_NAME_PERMUTE);
+}
+
+/* Each of the ranks that have one of a token's experts gets it once, and copies it to each of them;
+ * without expert parallelism that is one rank. Drawn at random, four of sixteen experts are on 2.9
+ * of four ranks. */
 TEST(experts_in_turn_are_neighbours)
 {
-	static const struct {
-		const char *top_k;
-		double k, ranks, drawn;
-	} CASES[] = {
-		{"model.top_k=4", 4, 1, 4 * (1 - 495.0 / 1820)},
-		{"model.top_k=3", 3, 1.5, 4 * (1 - 220.0 / 560)},
-		{"model.top_k=8", 8, 2, 4 * (1 - 495.0 / 12870)},
-	};
+	for (int ranks = 1; ranks <= 8; ranks *= 2)
+		for (int k = 1; k <= 16; k++) {
+			const double one = permute_us(1, k, "balanced");
+			const double us = permute_us(ranks, k, "in_turn");
 
-	for (int i = 0; i < N_OF(CASES); i++) {
-		char text[128];
-		double us[2];
-
-		for (int in_turn = 0; in_turn < 2; in_turn++) {
-			snprintf(text, sizeof(text),
-				 "training.moe_dispatcher=deepep model.seq=65536 %s "
-				 "training.routing=%s",
-				 CASES[i].top_k, in_turn ? "in_turn" : "balanced");
-			us[in_turn] = step_us(routed(text), SC_BLOCK_LAYER_F, SC_NAME_PERMUTE);
+			ck_assert_double_eq_tol(us / one,
+						(k + ranks_in_turn(16, ranks, k)) / (k + 1), 0.005);
 		}
-		ck_assert_double_eq_tol(
-			us[1] / us[0],
-			(CASES[i].k + CASES[i].ranks) / (CASES[i].k + CASES[i].drawn), 0.005);
-	}
+	ck_assert_double_eq_tol(permute_us(4, 4, "balanced") / permute_us(1, 4, "balanced"),
+				(4 + 4 * (1 - 495.0 / 1820)) / 5, 0.005);
 }
 
 /* Run again without reentry, a mixture ends before its combine, if that leaves nothing for

@@ -23,7 +23,8 @@ struct experts {
 };
 
 /* Returns how many of `parts` with as many experts each have one of a token's top_k, which are
- * neighbours: they begin at any multiple of what top_k and a part's experts have in common. */
+ * neighbours: they begin at any multiple of what top_k and a part's experts have in common. Those
+ * that go on with the first expert behind the last reach no part twice. */
 static double parts_in_turn(const struct sc_model *m, double parts)
 {
 	const double each = (double)m->experts / parts, k = (double)m->top_k;
@@ -35,7 +36,7 @@ static double parts_in_turn(const struct sc_model *m, double parts)
 		common = rest;
 		rest = next;
 	}
-	return (k + each - common) / each;
+	return fmin(parts, (k + each - common) / each);
 }
 
 /* Returns the same; a token's experts are drawn without repeats, all alike, from the groups that it
