@@ -162,6 +162,12 @@ TEST(experts_layer)
 	r.config.model.shared_experts = 0;
 	r.software.keeps_expert_outputs = true;
 	near(sc_layer_bytes_of(&r, 2, 0).kept, SBH * (8 + (attention + routed + 4 + router) / TP));
+	/* inputs before they are weighed, in fp32, or as they came once */
+	r.software.keeps_expert_outputs = false;
+	r.software.weighs_inputs = true;
+	near(sc_layer_bytes_of(&r, 2, 0).kept, SBH * (8 + (attention + routed + 8 + router) / TP));
+	r.config.training.moe_dispatcher = SC_DISPATCH_DEEPEP;
+	near(sc_layer_bytes_of(&r, 2, 0).kept, SBH * (8 + (attention + routed + 4 + router) / TP));
 }
 
 TEST(latent_attention_keeps_whole_heads)

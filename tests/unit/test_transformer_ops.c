@@ -1372,11 +1372,20 @@ TEST(recomputation_ends_before_the_combine)
 }
 
 /* Each of a token's three experts gets it in bf16, cast to fp32, multiplied and cast back: 20 bytes
- * an element. Backward has both factors' gradients: 36. */
+ * an element. Backward has both factors' gradients: 36. Those who get it once multiply in bf16: 4
+ * and 12, by a kernel and three. */
 TEST(inputs_of_experts_are_weighed)
 {
-	struct sc_request *req = routed("model.seq=65536 training.precision=bf16");
-	double us[2];
+	struct sc_request *req =
+		routed("model.seq=65536 training.precision=bf16 training.moe_dispatcher=deepep");
+	double us[2], wide_us;
+
+	req->software.weighs_inputs = true;
+	us[0] = find_step(steps_of(req, SC_BLOCK_LAYER_F), SC_NAME_PERMUTE, 1)->cost.work_us;
+	us[1] = find_step(steps_of(req, SC_BLOCK_LAYER_B), SC_NAME_UNPERMUTE, 0)->cost.work_us;
+	ck_assert_double_eq_tol(us[1] / us[0], 3, 0.01);
+	req = routed("model.seq=65536 training.precision=bf16");
+	wide_us = 5 * us[0];
 
 	for (int i = 0; i < 2; i++) {
 		req->software.weighs_inputs = i > 0;
@@ -1386,6 +1395,7 @@ TEST(inputs_of_experts_are_weighed)
 	us[0] = find_step(steps_of(req, SC_BLOCK_LAYER_F), SC_NAME_PERMUTE, 2)->cost.work_us;
 	us[1] = find_step(steps_of(req, SC_BLOCK_LAYER_B), SC_NAME_UNPERMUTE, 0)->cost.work_us;
 	ck_assert_double_eq_tol(us[1] / us[0], 36.0 / 20, 0.01);
+	ck_assert_double_eq_tol(us[0] / wide_us, 1, 0.01);
 	/* beside two copies that read and write them, for the way there */
 	ck_assert_double_eq_tol(us[0] / step_us(req, SC_BLOCK_LAYER_F, SC_NAME_PERMUTE), 20.0 / 4,
 				0.05);

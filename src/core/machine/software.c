@@ -146,7 +146,7 @@ const struct sc_field sc_software_fields[] = {
 	BOOL(keeps_expert_outputs, "experts' outputs are multiplied by the router's probabilities"),
 	BOOL(balanced_in_turn, "training.routing balanced sends tokens to experts in turn"),
 	BOOL(weighs_inputs,
-	     "experts' inputs are multiplied by the router's probabilities, eagerly in fp32"),
+	     "experts' inputs are multiplied by the router's probabilities, eagerly, and stay"),
 	BOOL(keeps_gate,
 	     "a gated activation's own output stays for its product with the other half"),
 	BOOL(keeps_gathered,

@@ -227,16 +227,33 @@ static void combine(const struct dims *x, const struct experts *ex)
 		add_tp(x, SC_ALL_GATHER, x->tokens * x->expert_h, 0);
 }
 
-/* Multiplies experts' inputs by the router's probabilities: eager kernels cast them to fp32,
- * multiply, and cast back; backward has the gradients of both factors, that of a probability is
- * summed (torchtitan, moe.py and deepep.py, score_before_experts). */
+/* Says whether experts' inputs are cast to fp32 to be weighed, and back: not by those who get a
+ * token once (torchtitan, deepep.py: "avoid float32 conversion"). */
+static bool weighs_in_fp32(const struct dims *x)
+{
+	return x->req->config.training.moe_dispatcher < SC_DISPATCH_DEEPEP &&
+	       x->e < sc_dtype_bytes(SC_FP32);
+}
+
+double weighed_width(const struct dims *x)
+{
+	double fp32 = weighs_in_fp32(x) ? sc_dtype_bytes(SC_FP32) / x->e : 1;
+
+	return x->sw->weighs_inputs ? fp32 * x->expert_h : 0;
+}
+
+/* Multiplies experts' inputs by the router's probabilities, by eager kernels; backward has the
+ * gradients of both factors, that of a probability is summed (torchtitan, moe.py and deepep.py,
+ * score_before_experts). */
 static void weigh_inputs(const struct dims *x, const struct experts *ex, bool backward)
 {
-	double f = sc_dtype_bytes(SC_FP32), passes = backward ? 8 : 4;
+	const bool casts = weighs_in_fp32(x);
+	double each = casts ? sc_dtype_bytes(SC_FP32) : x->e;
+	double bytes = (backward ? 6 : 2) * each + (casts ? 2 * (x->e + each) : 0);
 
 	if (x->sw->weighs_inputs)
 		add_rowwise(x, backward ? SC_NAME_UNPERMUTE : SC_NAME_PERMUTE,
-			    ex->rows * x->expert_h * (2 * x->e + passes * f), backward ? 5 : 3);
+			    ex->rows * x->expert_h * bytes, (backward ? 3 : 1) + (casts ? 2 : 0));
 }
 
 static void route(const struct dims *x)

@@ -183,8 +183,8 @@ static void put_experts(struct part_list *to)
 		part_put(to, (struct part){SC_PART_LATENT, SC_NAME_LATENT, h, x->h, h, again, 0,
 					   MOE_BEGINS, 0, 1, 1, .macs = h * x->h});
 	part_put(to, (struct part){SC_PART_EXPERTS_UP, SC_NAME_EXPERT_UP, x->gates * ffn, h,
-				   routed * (h + x->gates * width), again, 0, SC_GRAPH_MOE, 0,
-				   x->gates, held, .macs = x->gates * takes * h});
+				   routed * (h + weighed_width(x) + x->gates * width), again, 0,
+				   SC_GRAPH_MOE, 0, x->gates, held, .macs = x->gates * takes * h});
 	part_put(to, (struct part){SC_PART_EXPERTS_ACTIVATION, 0, ffn, takes,
 				   activation_kept(x, routed * width), again | SC_RECOMPUTE_MOE_ACT,
 				   0, .scope = SC_GRAPH_MOE});

@@ -150,6 +150,8 @@ void latent_backward(const struct dims *x, const struct part *p);
 void latent_weights(const struct dims *x, const struct part *p);
 /* Returns what experts' exchanges bring, in elements a token: to its experts, and back. */
 double exchanged_width(const struct dims *x);
+/* Returns what an expert's input keeps where it is weighed, for the gradient of its weight. */
+double weighed_width(const struct dims *x);
 void experts_up_forward(const struct dims *x, const struct part *p);
 void experts_up_backward(const struct dims *x, const struct part *p);
 void experts_act_forward(const struct dims *x, const struct part *p);
