@@ -379,11 +379,31 @@ TEST(eager_code_holds_more_of_a_layer)
 	near(sc_layer_bytes_of(&r, 2, 0).kept, 1.5 * kept);
 	r.software.activation_factor = 1;
 	r.software.keeps_gathered = true;
-	near(sc_layer_bytes_of(&r, 2, 0).kept, kept + 2 * 2 * SBH);
+	near(sc_layer_bytes_of(&r, 2, 0).kept, kept + 2 * 2 * SBH * (1 - 1.0 / TP));
 	r.config.parallel.tp = 1;
 	near(sc_layer_bytes_of(&r, 2, 0).kept, kept * TP);
 	r.config.training.recompute = SC_RECOMPUTE_FULL;
 	near(sc_layer_bytes_of(&r, 2, 0).kept, 2 * SBH);
+}
+
+/* Latent attention's gate, queries and keys read what is gathered once. */
+TEST(a_region_is_gathered_once)
+{
+	struct sc_request r = mixture();
+	double kept[2];
+
+	r.config.parallel.sequence_parallel = true;
+	r.config.model.kv_lora_rank = 512;
+	r.config.model.rope_head_dim = 64;
+	r.config.model.attention_gate = true;
+	for (int rank = 0; rank < 2; rank++) {
+		r.config.model.q_lora_rank = 768 * rank;
+		for (int i = 0; i < 2; i++) {
+			r.software.keeps_gathered = i > 0;
+			kept[i] = sc_layer_bytes_of(&r, 2, SC_LAYER_DENSE).kept;
+		}
+		near(kept[1], kept[0] + 2 * 2 * SBH * (1 - 1.0 / TP));
+	}
 }
 
 TEST(experts_have_their_own_replicas)

@@ -223,6 +223,16 @@ TEST(streams_have_their_own_products)
 		ck_assert_int_eq(count(req, id, i ? SC_NAME_GATED_ADD_GRAD : SC_NAME_GATED_ADD),
 				 i ? 4 : 8);
 	}
+	for (int i = 0; i < 2; i++) { /* both streams' tokens are one sequence */
+		struct sc_request *split =
+			make_request(FLUX, "parallel.tp=2 parallel.sequence_parallel=true "
+					   "training.precision=bf16");
+		double kept = sc_layer_bytes_of(split, 2, i).kept;
+
+		split->software.keeps_gathered = true;
+		assert_near(sc_layer_bytes_of(split, 2, i).kept, kept + 2 * 2 * tokens * h / 2);
+	}
+	req = make_request(FLUX, "");
 	/* 192 of a sample's tokens are patches */
 	ck_assert_double_gt(step_us(req, (enum sc_block_id)DOUBLE[0], SC_NAME_GATED_ADD), 0);
 	ck_assert_int_eq(count(req, SC_BLOCK_HEAD_F, SC_NAME_LOGITS), 0);
@@ -1368,6 +1378,27 @@ TEST(recomputation_ends_before_the_combine)
 		req->software.recompute_early_stop = CASES[i].early;
 		ck_assert_int_eq(count(req, SC_BLOCK_LAYER_B, SC_NAME_COMBINE), CASES[i].n);
 		ck_assert_int_eq(count(req, SC_BLOCK_LAYER_B, SC_NAME_DISPATCH), 2);
+	}
+}
+
+/* A gate of latent attention reads what its queries and keys read: one gather, and one sum of their
+ * gradients. */
+TEST(latent_attention_with_a_gate_is_one_region)
+{
+	for (int rank = 0; rank < 2; rank++) {
+		const char *model = rank ? MLA : MLA_FULL_Q;
+		int n[2][2];
+
+		for (int gate = 0; gate < 2; gate++) {
+			struct sc_request *req = make_request(
+				model, "parallel.tp=2 parallel.sequence_parallel=true");
+
+			req->config.model.attention_gate = gate;
+			n[gate][0] = count(req, SC_BLOCK_LAYER_F, SC_NAME_TP_ALL_GATHER);
+			n[gate][1] = count(req, SC_BLOCK_LAYER_B, SC_NAME_TP_REDUCE_SCATTER);
+		}
+		ck_assert_int_gt(n[0][0], 0);
+		ck_assert_mem_eq(n[0], n[1], sizeof(n[0]));
 	}
 }
 

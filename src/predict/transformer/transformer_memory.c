@@ -49,7 +49,7 @@ static double sequence_ranks(const struct sc_parallel *par)
 }
 
 /* Returns all bytes but attention scores'. With dropout only its masks are made again: the sum
- * stays. */
+ * stays. What is gathered holds a rank's own part of the sequence, too, which is a norm's output. */
 static double layer_bytes(const struct layer *l, double samples)
 {
 	const struct sc_request *request = l->x->req;
@@ -60,7 +60,9 @@ static double layer_bytes(const struct layer *l, double samples)
 	for (const struct part *p = l->at; p < l->at + l->n; p++) {
 		if (!sc_recomputes(request, p->again & ~SC_RECOMPUTE_DROPOUT)) {
 			*(p->flags & PART_WHOLE ? &whole : &split) += p->kept;
-			gathered += keeps && p->flags & PART_ENTERS ? p->k : 0;
+			if (keeps && p->flags & PART_ENTERS)
+				gathered += (p->share > 0 ? p->share : 1) * p->k *
+					    (1 - 1 / (double)cfg->parallel.tp);
 		}
 		if (!sc_recomputes(request, SC_RECOMPUTE_DROPOUT))
 			masks += p->mask;

@@ -90,16 +90,21 @@ static void put_latent(struct part_list *to, enum sc_mixer mixer)
 	 * outputs. */
 	const bool absorbs = sc_mixer_is_sparse(mixer);
 	const double joined = absorbs ? x->heads * (kv_lora + (double)m->rope_head_dim) : q;
+	int enters = PART_ENTERS;
 
-	if (m->attention_gate > 0)
+	/* The first of those that read the layer's input enters for all of them. */
+	if (m->attention_gate > 0) {
 		put_linear(to, (struct part){0, SC_NAME_GATES, x->ctx, x->h, x->ctx * x->tp,
 					     .flags = PART_ADAPTED | PART_ENTERS});
-	if (q_lora > 0)
+		enters = 0;
+	}
+	if (q_lora > 0) {
 		put_linear(to, (struct part){0, SC_NAME_Q_DOWN, q_lora, x->h, 2 * q_lora, 0,
-					     .flags = PART_REPLICATED | PART_ENTERS});
-	put_linear(to,
-		   (struct part){0, SC_NAME_Q_UP, q, q_lora > 0 ? q_lora : x->h, q * x->tp, again,
-				 .flags = PART_ADAPTED | (q_lora > 0 ? 0 : PART_ENTERS)});
+					     .flags = PART_REPLICATED | enters});
+		enters = 0;
+	}
+	put_linear(to, (struct part){0, SC_NAME_Q_UP, q, q_lora > 0 ? q_lora : x->h, q * x->tp,
+				     again, .flags = PART_ADAPTED | enters});
 	put_linear(to, (struct part){0, SC_NAME_KV_DOWN, kv_lora + (double)m->rope_head_dim, x->h,
 				     2 * kv_lora, 0, .flags = PART_REPLICATED});
 	put_linear(to, (struct part){0, SC_NAME_KV_UP, up, kv_lora, absorbs ? 0 : up * x->tp, again,
