@@ -246,7 +246,7 @@ TEST(every_shipped_software_loads)
 	}
 }
 
-static const char *software_on(const char *gpu)
+static const char *software_on(const char *gpu, const char *training)
 {
 	char text[512];
 
@@ -254,19 +254,29 @@ static const char *software_on(const char *gpu)
 		 "cluster: {gpu: %s, gpus_per_node: 8, nics_per_node: 8, nic_gbit_s: 200}\n"
 		 "gpus: 8\nmodel: {family: gpt, layers: 2, hidden: 640, heads: 10, vocab: 5000, "
 		 "seq: 128}\n"
-		 "training: {global_batch: 64, precision: bf16, software: megatron-lm}\n",
-		 gpu);
+		 "training: {global_batch: 64, %s}\n",
+		 gpu, training);
 	ck_assert_msg(resolve(text) == 0, "%s", message());
 	return request.software.id;
 }
 
 TEST(a_later_gpu_runs_a_later_release)
 {
-	ck_assert_str_eq(software_on("a100-sxm-80gb"), "megatron-lm");
-	ck_assert_str_eq(software_on("h100-sxm-80gb"), "megatron-core");
+	const char *megatron = "precision: bf16, software: megatron-lm";
+
+	ck_assert_str_eq(software_on("a100-sxm-80gb", megatron), "megatron-lm");
+	ck_assert_str_eq(software_on("h100-sxm-80gb", megatron), "megatron-core");
 	ck_assert(request.software.distributed_optimizer);
-	ck_assert_str_eq(software_on("b200-sxm-180gb"), "megatron-core");
+	ck_assert_str_eq(software_on("b200-sxm-180gb", megatron), "megatron-core");
 	ck_assert_str_eq(request.warnings.text[request.warnings.n - 1],
 			 "training.software megatron-lm has no release for this GPU: its successor "
 			 "megatron-core is simulated");
+	ck_assert_str_eq(software_on("b200-sxm-180gb", "precision: bf16, software: torchtitan"),
+			 "torchtitan");
+	ck_assert_str_eq(software_on("b200-sxm-180gb",
+				     "precision: mxfp8, recompute: none, software: torchtitan"),
+			 "torchtitan-2026");
+	ck_assert_str_eq(request.warnings.text[request.warnings.n - 1],
+			 "training.software torchtitan is taken as its release torchtitan-2026 in "
+			 "this precision on this GPU");
 }

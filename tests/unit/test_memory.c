@@ -240,6 +240,8 @@ TEST(logits_come_in_chunks)
 
 	r.software.loss_chunks = 8;
 	near(sc_loss_bytes(&r, 2), whole / 8 + 4 * SBH);
+	r.config.model.mtp_layers = 1; /* each output's */
+	near(sc_loss_bytes(&r, 2), 2 * (whole / 8 + 4 * SBH));
 }
 
 TEST(modules_keep_less)

@@ -96,8 +96,11 @@ int sc_config_take_release(const struct sc_resolver *res, const struct sc_softwa
 			return sc_resolve_profile_error(res, "training.software", &own);
 		if (release->capability > 0 && strcmp(before->id, SC_DEFAULT_SOFTWARE) != 0)
 			sc_warn(&req->warnings,
-				"training.software %s has no release for this GPU: its successor %s "
-				"is simulated",
+				release->sign
+					? "training.software %s is taken as its release %s in this "
+					  "precision on this GPU"
+					: "training.software %s has no release for this GPU: its "
+					  "successor %s is simulated",
 				before->id, (*software)->id);
 		else if (release->sign == SC_STACK_UNTIES)
 			sc_warn(&req->warnings,

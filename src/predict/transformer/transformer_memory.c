@@ -236,15 +236,16 @@ static double loss_copies(const struct sc_software *software)
 double sc_loss_bytes(const struct sc_request *request, double samples)
 {
 	const struct sc_config *cfg = &request->config;
+	const double outputs = (double)(1 + cfg->model.mtp_layers);
 	double positions = tokens(cfg, samples), gradient = 0;
 	double chunks = fmax(1, request->software.loss_chunks);
 
 	if (sc_family_traits(cfg->model.family)->masked_lm && request->software.mlm_gather)
 		positions *= MASKED_FRACTION;
 	if (chunks > 1) /* the gradient of what the output layer reads is put together in fp32 */
-		gradient = positions * (double)cfg->model.hidden * sc_dtype_bytes(SC_FP32);
-	return gradient + positions / chunks * (double)(1 + cfg->model.mtp_layers) *
-				  (double)cfg->model.vocab /
+		gradient = positions * outputs * (double)cfg->model.hidden *
+			   sc_dtype_bytes(SC_FP32);
+	return gradient + positions / chunks * outputs * (double)cfg->model.vocab /
 				  (double)(cfg->parallel.tp * sc_vocab_shares(&cfg->parallel)) *
 				  (element_bytes(request) +
 				   loss_copies(&request->software) * sc_dtype_bytes(SC_FP32));
