@@ -1381,6 +1381,26 @@ TEST(recomputation_ends_before_the_combine)
 	}
 }
 
+/* What stays gathered is not gathered again: backward has the gathers of gradients of both regions'
+ * outputs alone, and waits for its sums unless the software hides them. */
+TEST(what_stays_gathered_is_not_gathered_again)
+{
+	struct sc_request *req =
+		make_request(LLAMA, "parallel.tp=2 parallel.sequence_parallel=true "
+				    "training.recompute=none");
+
+	req->software.tp_dgrad_overlap = false;
+	for (int keeps = 0; keeps < 2; keeps++) {
+		req->software.keeps_gathered = keeps > 0;
+		ck_assert_int_eq(count(req, SC_BLOCK_LAYER_B, SC_NAME_TP_ALL_GATHER),
+				 keeps ? 2 : 4);
+		ck_assert_int_eq(find_step(steps_of(req, SC_BLOCK_LAYER_B),
+					   SC_NAME_TP_REDUCE_SCATTER, 0)
+					 ->hidden,
+				 keeps ? 0 : 1);
+	}
+}
+
 /* A gate of latent attention reads what its queries and keys read: one gather, and one sum of their
  * gradients. */
 TEST(latent_attention_with_a_gate_is_one_region)
