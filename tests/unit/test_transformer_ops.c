@@ -1394,10 +1394,10 @@ TEST(what_stays_gathered_is_not_gathered_again)
 		req->software.keeps_gathered = keeps > 0;
 		ck_assert_int_eq(count(req, SC_BLOCK_LAYER_B, SC_NAME_TP_ALL_GATHER),
 				 keeps ? 2 : 4);
-		ck_assert_int_eq(find_step(steps_of(req, SC_BLOCK_LAYER_B),
-					   SC_NAME_TP_REDUCE_SCATTER, 0)
-					 ->hidden,
-				 keeps ? 0 : 1);
+		ck_assert_int_eq(
+			find_step(steps_of(req, SC_BLOCK_LAYER_B), SC_NAME_TP_REDUCE_SCATTER, 0)
+				->hidden,
+			keeps ? 0 : 1);
 	}
 }
 

@@ -468,8 +468,8 @@ void leave_region_grad(const struct dims *x, const struct part *last)
 	add_wgrad(x, last);
 }
 
-/* Says whether the input is gathered again for the weight gradient; else it stays, or the layer that
- * is run again has gathered it. */
+/* Says whether the input is gathered again for the weight gradient; else it stays, or the layer
+ * that is run again has gathered it. */
 static bool gathers_again(const struct dims *x)
 {
 	return x->sp && !x->lora && !x->sw->keeps_gathered;

@@ -49,7 +49,7 @@ static double sequence_ranks(const struct sc_parallel *par)
 }
 
 /* Returns all bytes but attention scores'. With dropout only its masks are made again: the sum
- * stays. What is gathered holds a rank's own part of the sequence, too, which is a norm's output. */
+ * stays. What is gathered has a norm's output, a rank's own part of the sequence, in it. */
 static double layer_bytes(const struct layer *l, double samples)
 {
 	const struct sc_request *request = l->x->req;
@@ -243,8 +243,8 @@ double sc_loss_bytes(const struct sc_request *request, double samples)
 	if (sc_family_traits(cfg->model.family)->masked_lm && request->software.mlm_gather)
 		positions *= MASKED_FRACTION;
 	if (chunks > 1) /* the gradient of what the output layer reads is put together in fp32 */
-		gradient = positions * outputs * (double)cfg->model.hidden *
-			   sc_dtype_bytes(SC_FP32);
+		gradient =
+			positions * outputs * (double)cfg->model.hidden * sc_dtype_bytes(SC_FP32);
 	return gradient + positions / chunks * outputs * (double)cfg->model.vocab /
 				  (double)(cfg->parallel.tp * sc_vocab_shares(&cfg->parallel)) *
 				  (element_bytes(request) +
