@@ -130,6 +130,7 @@ int sc_predict(struct sc_predictor *p, const struct sc_request *request,
 	int rc;
 
 	sc_arena_rewind(&p->arena, start);
+	sc_simulator_stop_by(p->scratch.sim, opts->stop);
 	rc = w->init(self, &setup, err);
 	do {
 		if (rc == 0)

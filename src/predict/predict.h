@@ -23,7 +23,8 @@ struct sc_predict_opts {
 	double margin_frac;
 	bool memory_least; /* a floor makes no order of passes that depends on their times */
 	bool keep_graph;   /* leave graph and timeline in the predictor for --timeline */
-	const struct sc_shard_plan *plan; /* a DLRM needs one (study/shard/shard_choose.h) */
+	const volatile sig_atomic_t *stop; /* as in sc_simulator_stop_by; may be NULL */
+	const struct sc_shard_plan *plan;  /* a DLRM needs one (study/shard/shard_choose.h) */
 	int confidence_pct; /* chance of low_ms..high_ms; SC_CONFIDENCE, from _LEAST to _MOST */
 	/* The what-if factors multiply the speed of a resource class (1 = as is), for --explain. */
 	double gemm_speed, hbm_speed, link_speed, nic_speed, host_speed;

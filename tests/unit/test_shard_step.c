@@ -5,6 +5,7 @@
 #include "study/shard/shard_iteration.h"
 #include "study/shard/shard_solve_priv.h"
 #include "study/shard/shard_step.h"
+#include "study/shard/shard_study.h"
 
 enum { N_TABLES = 6 };
 static const struct sc_phase_weights EVEN = {1, 1, 1};
@@ -298,6 +299,15 @@ TEST(a_signal_leaves_the_first_plan)
 	sc_step_candidates_release(&list);
 }
 
+static bool unasked(const void *ctx, uint32_t table, enum sc_tier tier, int64_t cols,
+		    struct sc_option_shard *out)
+{
+	(void)ctx;
+	(void)out;
+	ck_abort_msg("table %u, tier %d, %lld columns: no plan can come of it", table, (int)tier,
+		     (long long)cols);
+}
+
 /* A signal ends even the first plan of many tables, and their options; a bound stays at what
  * was proven so far. */
 TEST(a_signal_before_a_plan_is_an_error)
@@ -309,6 +319,7 @@ TEST(a_signal_before_a_plan_is_an_error)
 	struct sc_shard_solution s;
 	struct sc_err err = {0};
 	struct sc_request *req;
+	sc_column_cost_fn cost;
 	double bound;
 
 	many.count = 2000;
@@ -316,8 +327,11 @@ TEST(a_signal_before_a_plan_is_an_error)
 	sc_shard_problem_release(&problem);
 	ck_assert_msg(sc_iteration_problem(req, &arena, &problem, &err) == 0, "%s", err.text);
 	opts.watch = &watch;
+	cost = problem.column_cost;
+	problem.column_cost = unasked;
 	ck_assert_int_ne(sc_shard_solve(&problem, &opts, &arena, &s, &err), 0);
 	ck_assert_str_eq(err.text, "the search was stopped before it had a plan");
+	problem.column_cost = cost;
 	bound = sc_shard_bound(&problem, NULL);
 	problem.watch = &watch;
 	ck_assert_double_gt(sc_shard_bound(&problem, NULL), 0);
@@ -327,6 +341,45 @@ TEST(a_signal_before_a_plan_is_an_error)
 	ck_assert_int_ne(sc_iteration_problem(req, &arena, &problem, &err), 0);
 	sc_shard_problem_release(&problem);
 	problem.watch = NULL;
+}
+
+/* After a signal the step of another planner's plan is left unfinished, and the row says so; the
+ * search adds its first plan, or of many tables why it has none. What was ranked before stays. */
+LOOP_TEST(a_signal_leaves_what_was_ranked, 2)
+{
+	volatile sig_atomic_t stop = 0;
+	struct sc_search_watch watch = {.stop = &stop};
+	const char *const unrated[] = {"lookups", _i ? "search" : NULL};
+	struct sc_table many = make_table("a", 1000000, 40);
+	struct sc_objective objective;
+	struct sc_study study;
+	struct sc_err err = {0};
+	size_t n = 0;
+
+	many.count = _i ? 1100 : 6;
+	ck_assert_int_eq(sc_objective_init(&objective, SC_OBJECTIVE_ITERATION, false,
+					   make_request(&many, 1, "gpus=8"), &watch, &arena, &err),
+			 0);
+	sc_study_init(&study, &objective, &arena);
+	study.opts.solve.watch = &watch;
+	ck_assert_int_eq(sc_study_add_baseline(&study, "lpt", &err), 0);
+	stop = 1;
+	ck_assert_int_eq(sc_study_add_baseline(&study, "lookups", &err), 0);
+	ck_assert_msg(sc_study_search(&study, &err) == 0, "%s", err.text);
+	ck_assert_int_eq(sc_study_rank(&study, &err), 0);
+	ck_assert_int_eq(study.opts.confidence.samples, 0);
+	for (size_t i = 0; i < study.plans.n; i++) {
+		const struct sc_ranked_plan *plan = &study.plans.at[i];
+
+		ck_assert(plan->is_predicted == !plan->error);
+		if (plan->error)
+			ck_assert_str_eq(plan->name, unrated[n++]);
+	}
+	ck_assert_uint_eq(n, _i ? 2 : 1);
+	ck_assert_str_eq(study.plans.at[study.plans.n - n].error,
+			 "the simulation was stopped before its end");
+	sc_study_release(&study);
+	sc_shard_problem_release(&objective.problem);
 }
 
 /* The same of the search by a cost alone. */

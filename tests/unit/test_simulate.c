@@ -527,6 +527,37 @@ TEST(test_run_after_deadlock)
 	ck_assert_double_eq(f.tl.total_us, total_us);
 }
 
+/* Work is shared from the first instant on; a run that is stopped solves for rates once more at
+ * most, says so, and leaves nothing behind. */
+static volatile sig_atomic_t stop;
+
+static void stop_run(void *ctx, const struct sc_simulator *sim, double now_us)
+{
+	(void)sim;
+	(void)now_us;
+	stop = 1;
+	++*(size_t *)ctx;
+}
+
+TEST(test_stopped_run)
+{
+	size_t n_solves = 0;
+	double total_us;
+
+	build_exhausted(0.5);
+	run_ok();
+	total_us = f.tl.total_us;
+	sc_simulator_stop_by(f.sim, &stop);
+	sc_simulator_observe(f.sim, stop_run, &n_solves);
+	ck_assert_int_eq(sc_simulate(f.sim, &f.g, NULL, &f.tl, &f.err), -SC_ECONFLICT);
+	ck_assert_str_eq(f.err.text, "the simulation was stopped before its end");
+	ck_assert_uint_eq(n_solves, 1);
+	sc_simulator_observe(f.sim, NULL, NULL);
+	stop = 0;
+	run_ok();
+	ck_assert_double_eq(f.tl.total_us, total_us);
+}
+
 /* A graph that was not checked: the member that has no node is named. */
 TEST(test_incomplete_group)
 {

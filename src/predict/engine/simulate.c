@@ -56,6 +56,11 @@ static int sim_deadlock(const struct sc_simulator *sim, struct sc_err *err)
 	return rc;
 }
 
+void sc_simulator_stop_by(struct sc_simulator *sim, const volatile sig_atomic_t *stop)
+{
+	sim->stop = stop;
+}
+
 struct sc_simulator *sc_simulator_create(void)
 {
 	return sc_xcalloc(1, sizeof(struct sc_simulator));
@@ -378,6 +383,8 @@ int sc_simulate(struct sc_simulator *sim, const struct sc_graph *graph,
 		sc_sim_flow_ready(sim);
 	}
 	timeline->total_us = sim->total_us;
+	if (sim->n_done < graph->nodes.n && sc_sim_is_stopped(sim))
+		return sc_err_set(err, SC_ECONFLICT, "the simulation was stopped before its end");
 	if (sim->n_done < graph->nodes.n)
 		return sim_deadlock(sim, err);
 	sim->unclean = 0;

@@ -12,6 +12,8 @@
  * are of one rank. */
 #pragma once
 
+#include <signal.h>
+
 #include "base/err.h"
 #include "core/graph/graph.h"
 #include "core/graph/timeline.h"
@@ -29,6 +31,9 @@ void sc_simulator_destroy(struct sc_simulator *sim);
  * whose text names the wait cycle (classes, groups, or the collectives that hold SMs). */
 int sc_simulate(struct sc_simulator *sim, const struct sc_graph *graph,
 		const struct sc_sim_opts *opts, struct sc_timeline *timeline, struct sc_err *err);
+/* Once *stop is not 0, a run solves for no more rates and is SC_ECONFLICT; NULL: nothing ends it.
+ */
+void sc_simulator_stop_by(struct sc_simulator *sim, const volatile sig_atomic_t *stop);
 /* Calls `observe` after every change of rates; NULL: no more. */
 typedef void sc_simulator_watch(void *ctx, const struct sc_simulator *sim, double now_us);
 void sc_simulator_observe(struct sc_simulator *sim, sc_simulator_watch *observe, void *ctx);

@@ -286,9 +286,9 @@ void sc_sim_events_run(struct sc_simulator *sim)
 			handle(sim, act);
 		else if (sim->dirty_sm.n)
 			sc_sim_sm_update(sim);
-		else if (sim->dirty_acts.n || sim->dirty_res.n)
+		else if ((sim->dirty_acts.n || sim->dirty_res.n) && !sc_sim_is_stopped(sim))
 			sc_sim_rates_solve(sim);
-		else if (sim->heap.n)
+		else if (sim->heap.n && !sc_sim_is_stopped(sim))
 			sim->now_us = sim->heap.at[0].at_us;
 		else
 			break;

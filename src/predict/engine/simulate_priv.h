@@ -151,10 +151,16 @@ struct sc_simulator {
 	uint64_t stamp, solve; /* of components, of solves */
 	int unclean;           /* a run was left before its end: res and sm must be set up again */
 
+	const volatile sig_atomic_t *stop;
 	/* Tests look at every set of rates, after each solve. */
 	sc_simulator_watch *observe;
 	void *observe_ctx;
 };
+
+static inline bool sc_sim_is_stopped(const struct sc_simulator *sim)
+{
+	return sim->stop && *sim->stop;
+}
 
 static inline uint32_t sc_sim_class_of(const struct sc_simulator *sim, uint32_t node)
 {

@@ -12,15 +12,12 @@ enum { N_KAPPAS = sizeof(KAPPAS) / sizeof(KAPPAS[0]) };
 static const double TARGETS[] = {1.0001, 1.01, 1.04}; /* times the bound */
 static const double NOISES[] = {0.0, 0.2, 1.0};
 
-/* So many units are placed whatever signal there is: few tables have a plan at once. */
-enum { UNITS_AT_ONCE = 1024 };
-
 static void insert_all(struct sc_shard_search *q)
 {
 	for (size_t i = 0; i < q->model->units.n; i++) {
 		uint32_t unit = q->order[i];
 
-		if (i >= UNITS_AT_ONCE && sc_search_is_ended(q->watch))
+		if (i >= SC_UNITS_AT_ONCE && sc_search_is_ended(q->watch))
 			return;
 		if (q->s->choice[unit] == SC_UNPLACED)
 			sc_shard_state_insert(q->s, unit);

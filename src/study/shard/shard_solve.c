@@ -297,8 +297,12 @@ int sc_shard_solve(const struct sc_shard_problem *problem, const struct sc_solve
 	struct sc_shard_plan plan = {0};
 	struct sc_shard_model model;
 	double bound, lp_bound;
-	int rc = sc_shard_model_init(&model, problem, err);
+	int rc;
 
+	if (!opts->current && problem->n_tables > SC_UNITS_AT_ONCE &&
+	    sc_search_is_ended(opts->watch))
+		return sc_search_no_plan(err);
+	rc = sc_shard_model_init(&model, problem, err);
 	if (rc)
 		return rc;
 	bound = sc_shard_model_bound(&model, &lp_bound);

@@ -114,6 +114,8 @@ static inline uint32_t sc_choice_repeats(const struct sc_choice *c, uint32_t i)
 
 #define SC_UNPLACED UINT32_MAX
 #define SC_NO_SIDES UINT32_MAX
+/* So many units are placed whatever signal there is: few tables have a plan at once. */
+enum { SC_UNITS_AT_ONCE = 1024 };
 
 /* The number of ranks that a placement writes down. */
 static inline uint32_t sc_choice_n_ranks(const struct sc_choice *c)

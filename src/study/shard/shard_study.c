@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "study/shard/shard_iteration.h"
 #include "study/shard/shard_objective.h"
@@ -65,21 +66,34 @@ static bool is_barred(const struct sc_study *study, const struct sc_shard_plan *
 	return is_over;
 }
 
+static void step_opts(const struct sc_study *study, const struct sc_ranked_plan *ranked,
+		      struct sc_predict_opts *opts)
+{
+	sc_predict_opts_init(opts);
+	opts->plan = &ranked->solution.plan;
+	opts->brief = true;
+	opts->stop = study->opts.solve.watch ? study->opts.solve.watch->stop : NULL;
+}
+
+/* A signal ends the step of a plan that others made; the search's own is the answer. */
 static int predict_plan(struct sc_study *study, struct sc_ranked_plan *ranked, struct sc_err *err)
 {
+	struct sc_predict_opts opts;
 	int rc = 0;
 
 	if (!study->predictor)
 		return 0;
+	step_opts(study, ranked, &opts);
+	if (strcmp(ranked->origin, "search") == 0)
+		opts.stop = NULL;
 	if (!(ranked->rank_ms > 0)) {
-		rc = sc_iteration_rate(study->predictor, study->ranking, &ranked->solution.plan,
-				       study->prediction, err);
+		rc = sc_predict(study->predictor, study->ranking, &opts, study->prediction, err);
 		ranked->rank_ms = study->prediction->iteration_ms;
 	}
 	ranked->iteration_ms = ranked->rank_ms;
 	if (rc == 0 && study->is_by_gpu) {
-		rc = sc_iteration_rate(study->predictor, study->objective->request,
-				       &ranked->solution.plan, study->prediction, err);
+		rc = sc_predict(study->predictor, study->objective->request, &opts,
+				study->prediction, err);
 		ranked->iteration_ms = study->prediction->iteration_ms;
 	}
 	ranked->is_predicted = rc == 0;
@@ -112,6 +126,15 @@ static const char *reason(const struct sc_objective *objective, const struct sc_
 	return err->file[0]
 		       ? sc_arena_strdup(objective->arena, sc_err_format(err, text, sizeof(text)))
 		       : sc_arena_strdup(objective->arena, err->text);
+}
+
+static void add_failed(struct sc_study *study, const char *name, const char *origin,
+		       const struct sc_err *err)
+{
+	struct sc_ranked_plan failed = {.name = name, .origin = origin};
+
+	failed.error = reason(study->objective, err);
+	SC_VEC_PUSH(&study->plans, failed);
 }
 
 /* Takes the plan, whatever comes; a step of 0 is not simulated yet. `rated` is what the solver says
@@ -152,7 +175,7 @@ void sc_study_add_plan(struct sc_study *study, const char *name, struct sc_shard
 	*plan = (struct sc_shard_plan){.world = 0};
 }
 
-int sc_study_search(struct sc_study *study, struct sc_err *err)
+static int search_plans(struct sc_study *study, struct sc_err *err)
 {
 	const struct sc_objective *objective = study->objective;
 	const struct sc_solve_opts *opts = &study->opts.solve;
@@ -196,6 +219,18 @@ int sc_study_search(struct sc_study *study, struct sc_err *err)
 	return rc;
 }
 
+int sc_study_search(struct sc_study *study, struct sc_err *err)
+{
+	struct sc_err own = {.code = SC_OK};
+	int rc = search_plans(study, &own);
+
+	if (rc == 0 || !sc_search_is_ended(study->opts.solve.watch))
+		return rc ? sc_err_at(err, own.code, own.file, own.line, own.column, "%s", own.text)
+			  : 0;
+	add_failed(study, "search", "search", &own); /* other plans are there all the same */
+	return 0;
+}
+
 /* Finds the bound of all plans, whatever constraints a search has to keep to, unless the search
  * did, and that of plans that keep to them. */
 static void find_bounds(struct sc_study *study)
@@ -221,7 +256,6 @@ int sc_study_add_baseline(struct sc_study *study, const char *name, struct sc_er
 					 .device_constants = objective->device_constants,
 					 .arena = objective->arena};
 	const struct sc_start *start = sc_start_find(name);
-	struct sc_ranked_plan failed = {.name = name, .origin = "baseline"};
 	struct sc_made_plan made = {.cut_short_tables = 0};
 	struct sc_err own = {.code = SC_OK};
 
@@ -235,8 +269,7 @@ int sc_study_add_baseline(struct sc_study *study, const char *name, struct sc_er
 	sc_shard_plan_release(&made.plan);
 	if (own.code == SC_EUSAGE || own.code == SC_EVALUE)
 		return sc_err_set(err, own.code, "%s", own.text);
-	failed.error = reason(objective, &own);
-	SC_VEC_PUSH(&study->plans, failed);
+	add_failed(study, name, "baseline", &own);
 	return 0;
 }
 
@@ -293,9 +326,7 @@ static double exposed_frac(struct sc_study *study, const struct sc_ranked_plan *
 	struct sc_err none = {.code = SC_OK};
 	double slower_ms;
 
-	sc_predict_opts_init(&opts);
-	opts.plan = &plan->solution.plan;
-	opts.brief = true;
+	step_opts(study, plan, &opts);
 	opts.hbm_speed = opts.link_speed = opts.nic_speed = 1 / (1 + SLOWER_FRAC);
 	if (!plan->has_cost || !(plan->solution.cost > 0) ||
 	    sc_predict(study->predictor, study->ranking, &opts, study->prediction, &none))
@@ -357,23 +388,28 @@ static void note_host(struct sc_study *study)
 int sc_study_rank(struct sc_study *study, struct sc_err *err)
 {
 	size_t n = 0;
+	int rc = 0;
 
-	find_bounds(study);
-	note_host(study);
 	sort(study);
-	for (size_t i = 0; i < study->plans.n; i++) {
-		struct sc_ranked_plan *plan = &study->plans.at[i];
-
-		n += !plan->error;
-		plan->bound = plan->is_barred ? study->bound : study->kept_bound;
-	}
+	for (size_t i = 0; i < study->plans.n; i++)
+		n += !study->plans.at[i].error;
 	if (n == 0 && study->plans.n)
 		return sc_err_set(err, SC_ECONFLICT, "%s", study->plans.at[0].error);
 	if (n == 0)
 		return sc_err_set(err, SC_EUSAGE, "no plan to rank; give --plan or --search");
+	find_bounds(study);
+	note_host(study);
+	for (size_t i = 0; i < study->plans.n; i++) {
+		struct sc_ranked_plan *plan = &study->plans.at[i];
+
+		plan->bound = plan->is_barred ? study->bound : study->kept_bound;
+	}
 	if (study->opts.confidence.samples > 0 && !sc_search_is_ended(study->opts.solve.watch))
-		return judge(study, n, err);
-	return 0;
+		rc = judge(study, n, err);
+	/* Steps that a signal cut short say nothing of confidence. */
+	if (sc_search_is_ended(study->opts.solve.watch))
+		study->opts.confidence.samples = 0;
+	return rc;
 }
 
 /* ---- cost against memory ---- */

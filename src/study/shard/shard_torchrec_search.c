@@ -419,7 +419,7 @@ static void try_chosen(struct search *search)
 {
 	double cost, limit = search->best < 0 ? HUGE_VAL : search->best;
 
-	if (!placer_place(&search->placer, search->chosen, limit, &cost))
+	if (search->is_stopped || !placer_place(&search->placer, search->chosen, limit, &cost))
 		return;
 	search->best = cost;
 	memcpy(search->best_chosen, search->chosen,
@@ -505,7 +505,7 @@ static void propose_uniform(struct search *search)
 			if (all)
 				search->chosen[t] = ranked->option[k];
 		}
-		if (all && !search->is_stopped)
+		if (all)
 			try_chosen(search);
 	}
 }
