@@ -325,13 +325,19 @@ static bool weigh_pieces(const struct relaxation *x, struct question *q)
 	return true;
 }
 
+/* Asks for plans of cost z, of which nothing is known yet. */
+static struct question ask(struct relaxation *x, double z)
+{
+	memset(x->forced, 0, sizeof(*x->forced) * x->model->units.n);
+	return (struct question){.room = z * x->speed_most, .total = z * x->speed_total};
+}
+
 /* The relaxation allows a plan of cost z. False: no plan costs z or less. */
 static bool allows(struct relaxation *x, double z, bool weights)
 {
-	struct question q = {.room = z * x->speed_most, .total = z * x->speed_total};
+	struct question q = ask(x, z);
 	double before = -1.0;
 
-	memset(x->forced, 0, sizeof(*x->forced) * x->model->units.n);
 	for (int step = 0; step < FIXPOINT_STEPS && q.always > before * (1.0 + 1e-6) &&
 			   !sc_search_is_ended(x->model->problem->watch);
 	     step++) {
@@ -344,20 +350,23 @@ static bool allows(struct relaxation *x, double z, bool weights)
 	return true;
 }
 
-void sc_shard_model_choices(const struct sc_shard_model *m, double z, uint32_t *choice)
+void sc_shard_model_choices(const struct sc_shard_model *m, const double *z, uint32_t n,
+			    uint32_t *choice)
 {
 	struct relaxation x;
-	struct question q = {0};
 
 	begin(&x, m);
-	q = (struct question){.room = z * x.speed_most, .total = z * x.speed_total};
-	drop_unfit(&x, &q);
-	for (uint32_t u = 0; u < m->units.n; u++) {
-		choice[u] = SC_UNPLACED;
-		for (uint32_t i = x.first_way.at[u];
-		     i < x.first_way.at[u + 1] && choice[u] == SC_UNPLACED; i++)
-			if (isfinite(open_work(&x, u, &x.ways.at[i], &q)))
-				choice[u] = x.ways.at[i].choice;
+	for (uint32_t k = 0; k < n; k++, choice += m->units.n) {
+		struct question q = ask(&x, z[k]);
+
+		drop_unfit(&x, &q);
+		for (uint32_t u = 0; u < m->units.n; u++) {
+			choice[u] = SC_UNPLACED;
+			for (uint32_t i = x.first_way.at[u];
+			     i < x.first_way.at[u + 1] && choice[u] == SC_UNPLACED; i++)
+				if (isfinite(open_work(&x, u, &x.ways.at[i], &q)))
+					choice[u] = x.ways.at[i].choice;
+		}
 	}
 	end(&x);
 }

@@ -10,6 +10,7 @@ enum { MORE_WORK = 400000, PASSES = 2, LARGE = 1000000, MOST_ROUNDS = 3000, STAL
 static const double KAPPAS[] = {6.0, 12.0, 24.0, 48.0, 96.0, 192.0};
 enum { N_KAPPAS = sizeof(KAPPAS) / sizeof(KAPPAS[0]) };
 static const double TARGETS[] = {1.0001, 1.01, 1.04}; /* times the bound */
+enum { N_TARGETS = sizeof(TARGETS) / sizeof(TARGETS[0]) };
 static const double NOISES[] = {0.0, 0.2, 1.0};
 
 static void insert_all(struct sc_shard_search *q)
@@ -198,7 +199,7 @@ static void start_with_sides(struct sc_shard_search *q, uint32_t block_hosts, ui
 /* Starts from scratch, by the choices that the relaxation takes at a cost z, and only then by
  * others: insertion at a potential shies away from large shards even where splitting them is much
  * more work. */
-static void start_at_target(struct sc_shard_search *q, double z)
+static void start_at_target(struct sc_shard_search *q, double z, const uint32_t *only)
 {
 	struct sc_shard_state *s = q->s;
 	bool large = q->model->units.n * q->model->world > LARGE;
@@ -207,9 +208,8 @@ static void start_at_target(struct sc_shard_search *q, double z)
 		q->max_work = s->work + MORE_WORK;
 	if (sc_shard_search_is_over(q))
 		return;
-	sc_shard_model_choices(q->model, z, q->only);
 	sc_shard_state_clear(s);
-	s->only = q->only;
+	s->only = only;
 	sc_shard_state_sharpen(s, KAPPAS[2], z);
 	insert_all(q);
 	sc_shard_search_keep(q);
@@ -222,6 +222,19 @@ static void start_at_target(struct sc_shard_search *q, double z)
 	}
 }
 
+static void start_at_targets(struct sc_shard_search *q)
+{
+	double z[N_TARGETS];
+
+	if (q->best_cost <= q->goal || sc_search_is_ended(q->watch))
+		return;
+	for (int i = 0; i < N_TARGETS; i++)
+		z[i] = q->bound * TARGETS[i];
+	sc_shard_model_choices(q->model, z, N_TARGETS, q->only);
+	for (int i = 0; i < N_TARGETS; i++)
+		start_at_target(q, z[i], q->only + (size_t)i * q->model->units.n);
+}
+
 static void local_search(struct sc_shard_search *q)
 {
 	struct sc_shard_state *s = q->s;
@@ -232,8 +245,8 @@ static void local_search(struct sc_shard_search *q)
 
 	if (!q->found || q->model->units.n < 2 || q->model->world < 2)
 		return;
-	for (int i = 0; anew && q->bound > 0.0 && i < 3 && sc_shard_search_has(q, "targets"); i++)
-		start_at_target(q, q->bound * TARGETS[i]);
+	if (anew && q->bound > 0.0 && sc_shard_search_has(q, "targets"))
+		start_at_targets(q);
 	for (size_t i = 0; i < q->model->choices.n && !has_blocks; i++)
 		has_blocks = q->model->choices.at[i].spread == SC_SPREAD_HOST;
 	if (anew && n_hosts > 1 && has_blocks && sc_shard_search_has(q, "sides")) {
@@ -341,7 +354,7 @@ bool sc_shard_search_run(struct sc_shard_model *m, const struct sc_solve_opts *o
 		states[i] = sc_shard_state_make(m, false, &scratch);
 	q.order = sc_arena_calloc(&scratch, m->units.n + 1, sizeof(*q.order));
 	q.was = sc_arena_calloc(&scratch, m->n_ranks_room + 1, sizeof(*q.was));
-	q.only = sc_arena_calloc(&scratch, m->units.n + 1, sizeof(*q.only));
+	q.only = sc_arena_calloc(&scratch, N_TARGETS * m->units.n + 1, sizeof(*q.only));
 	q.change = sc_change_make(m, &scratch);
 	sc_rng_init(&q.rng, opts->seed);
 	if (opts->current)

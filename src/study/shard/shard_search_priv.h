@@ -23,7 +23,7 @@ struct sc_shard_search {
 	struct sc_change change; /* scratch of steps */
 	struct sc_rng rng;
 	double bound;
-	uint32_t *only;                /* for state->only, by unit */
+	uint32_t *only;                /* for state->only, by target and unit */
 	double best_cost, goal;        /* goal: a cost that ends the search */
 	double deadline_s;             /* of the monotonic clock; 0 = none */
 	bool is_endless;               /* it runs to the deadline; else to max_work, or that */

@@ -280,8 +280,10 @@ void sc_shard_state_mend(struct sc_shard_state *s);
 bool sc_shard_search_run(struct sc_shard_model *model, const struct sc_solve_opts *opts,
 			 double bound, double start_s, struct sc_shard_plan *out);
 double sc_shard_model_bound(const struct sc_shard_model *model, double *lp_bound);
-/* The choice of least work that each unit may take in a plan of cost z; SC_UNPLACED: not known. */
-void sc_shard_model_choices(const struct sc_shard_model *model, double z, uint32_t *choice);
+/* The choice of least work that each unit may take in a plan of each of n costs, those of a cost
+ * one after the other; SC_UNPLACED: not known. */
+void sc_shard_model_choices(const struct sc_shard_model *model, const double *z, uint32_t n,
+			    uint32_t *choice);
 
 /* ---- moves of one unit, or of two, that might shorten the step ---- */
 
