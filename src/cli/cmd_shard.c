@@ -51,9 +51,10 @@ static int shard(void *into, struct sc_cli_call *call, struct sc_err *err)
 	sc_cli_warn_all(&args->common, report ? report->warnings : &request->warnings);
 	if (!report)
 		return -1;
-	sc_shard_plan_print(&report->study->plans.at[0].solution.plan, &text);
-	if (strcmp(args->common.output, "-") != 0)
+	if (strcmp(args->common.output, "-") != 0) {
+		sc_shard_plan_print(&report->study->plans.at[0].solution.plan, &text);
 		rc = sc_cli_write_text(args->common.output, &text, err);
+	}
 	if (rc == 0)
 		rc = sc_cli_give(call, &sc_shard_forms, report, err);
 	sc_strbuf_release(&text);
