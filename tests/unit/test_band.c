@@ -95,7 +95,8 @@ TEST(without_a_name_the_config_chooses_the_stack)
 	}
 }
 
-/* What a stack does where the request says nothing: a word of the request is stronger. */
+/* A stack without a name does as most of its kind where the request says nothing: a word of the
+ * request is stronger. */
 TEST(the_stack_without_a_name_has_habits)
 {
 	static const struct {

@@ -72,7 +72,7 @@ TEST(test_document)
 				    "}\n");
 }
 
-/* What rows write as the document is written is what an array of objects would be. */
+/* Rows that are written as the document is give the bytes of an array of objects. */
 static const double reals[] = {0,     -0.0,          1,       24576,    0.1,       1.0 / 3,
 			       -2.5,  1e-5,          1.25e-7, 1e9,      123456789, 1e12,
 			       1e300, 0.99999999949, 1234.5,  1e8 - .5, -1e-9,     999999999.6};

@@ -1381,8 +1381,8 @@ TEST(recomputation_ends_before_the_combine)
 	}
 }
 
-/* What stays gathered is not gathered again: backward has the gathers of gradients of both regions'
- * outputs alone, and waits for its sums unless the software hides them. */
+/* A region that stays gathered is not gathered again: backward has the gathers of gradients of both
+ * regions' outputs alone, and waits for its sums unless the software hides them. */
 TEST(what_stays_gathered_is_not_gathered_again)
 {
 	struct sc_request *req =
