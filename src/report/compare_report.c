@@ -29,8 +29,8 @@ struct walk {
 	json_t *object;
 };
 
-static void compare_field(const struct walk *w, const struct sc_field *field, size_t offset,
-			  const char *path)
+static void compare_config_field(const struct walk *w, const struct sc_field *field, size_t offset,
+				 const char *path)
 {
 	struct sc_strbuf values[SC_COMPARE_MAX] = {{0}};
 	const char *first = NULL;
@@ -73,7 +73,7 @@ static void walk_fields(const struct walk *w, const struct sc_field *table, size
 		if (f->type == SC_F_STRUCT)
 			walk_fields(w, f->sub, base + f->offset, path);
 		else
-			compare_field(w, f, base + f->offset, path);
+			compare_config_field(w, f, base + f->offset, path);
 	}
 }
 

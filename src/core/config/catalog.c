@@ -214,8 +214,8 @@ static bool is_or_not_given(int64_t wanted, int64_t known)
 }
 
 /* Takes the one with as many layers, else the first by name: benchmarks cut layers off. */
-static const struct sc_known_model *model_find(const struct sc_known_model *known,
-					       const struct sc_model *wanted)
+static const struct sc_known_model *find_mixture(const struct sc_known_model *known,
+						 const struct sc_model *wanted)
 {
 	const struct sc_known_model *first = NULL;
 
@@ -274,7 +274,7 @@ int sc_known_model_fill(struct sc_request *request, struct sc_catalog *catalog, 
 	rc = catalog_models(catalog, &known, err);
 	if (rc)
 		return rc;
-	known = model_find(known, model);
+	known = find_mixture(known, model);
 	if (!known)
 		return 0;
 	take_shape(model, &known->model);

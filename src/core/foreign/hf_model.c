@@ -115,7 +115,7 @@ static bool has_number(const struct sc_foreign_leaf *leaf, int64_t number)
 }
 
 /* Kimi-Linear lists the numbers of its layers, of one kind and of the other. */
-static int take_numbers(struct sc_foreign *file, struct sc_err *err)
+static int take_kimi_layers(struct sc_foreign *file, struct sc_err *err)
 {
 	const struct sc_foreign_leaf *kda = sc_foreign_get(file, "linear_attn_config.kda_layers");
 	const struct sc_foreign_leaf *full =
@@ -241,7 +241,7 @@ static int finish_hf(struct sc_foreign *file, struct sc_err *err)
 	if (rc == 0)
 		rc = take_offset(file, err);
 	if (rc == 0)
-		rc = take_numbers(file, err);
+		rc = take_kimi_layers(file, err);
 	if (rc == 0)
 		rc = take_windows(file, type, err);
 	return rc ? rc : take_implied(file, type, err);

@@ -226,7 +226,7 @@ static bool take_back(struct search *s)
 static void search_ring(struct search *s, int at, unsigned visited);
 
 /* The ring is closed: counts it, and its way back, and looks for others beside it. */
-static void count_ring(struct search *s)
+static void close_ring(struct search *s)
 {
 	int order[SC_WIRING_MOST];
 	bool both = s->n > 2 && take_back(s);
@@ -254,7 +254,7 @@ static void search_ring(struct search *s, int at, unsigned visited)
 
 		if (!path_take(s, back, s->gbps))
 			return;
-		count_ring(s);
+		close_ring(s);
 		path_release(s, back);
 		return;
 	}

@@ -113,8 +113,9 @@ struct sc_cost sc_copies_cost(const struct sc_fabric *f, const struct sc_copies 
 }
 
 /* A copy goes to each peer. */
-static struct sc_cost copy(const struct sc_fabric *f, const struct sc_collective_shape *shape,
-			   const struct sc_span *span, struct sc_collective_choice *choice)
+static struct sc_cost copies_cost(const struct sc_fabric *f,
+				  const struct sc_collective_shape *shape,
+				  const struct sc_span *span, struct sc_collective_choice *choice)
 {
 	double peers = span->n_ranks - 1.0;
 	const struct sc_copies copies = {.bytes = shape->bytes * peers / span->n_ranks,
@@ -242,7 +243,7 @@ struct sc_cost sc_asked_cost(const struct sc_fabric *fabric,
 	if (algo == SC_ALGO_SYMMETRIC)
 		out = symmetric(fabric, shape, span, &own);
 	else if (algo == SC_ALGO_COPY)
-		out = copy(fabric, shape, span, &own);
+		out = copies_cost(fabric, shape, span, &own);
 	else
 		out = hierarchical(fabric, shape, span, &own);
 	own.algbw_gbps = shape->bytes * sc_bytes_us(1, 1) / (out.latency_us + out.work_us);

@@ -71,7 +71,7 @@ static void add_own(struct walk *walk, double from_us)
 }
 
 /* Goes from the arrival of the node to what let it arrive; returns 0 when the walk is at time 0. */
-static int step_arrival(struct walk *walk)
+static int step_to_binder(struct walk *walk)
 {
 	const uint32_t by = walk->tl->bound_by[walk->node];
 
@@ -102,7 +102,7 @@ static int step(struct walk *walk)
 	add_own(walk, walk->tl->start_us[walk->node]);
 	if (walk->tl->reason[walk->node] == SC_BY_PEER)
 		walk->node = walk->tl->bound_by[walk->node];
-	return step_arrival(walk);
+	return step_to_binder(walk);
 }
 
 void sc_critical_path_walk(const struct sc_graph *graph, const struct sc_timeline *timeline,

@@ -188,7 +188,7 @@ bool sc_sim_runs_beside(struct sc_simulator *sim, uint32_t node)
 }
 
 /* A kernel that waits for the host is in the heap, and uses nothing yet. */
-static bool all_arrive_after(const struct sc_simulator *sim, double us)
+static bool only_arrivals_after(const struct sc_simulator *sim, double us)
 {
 	for (size_t i = 0; i < sim->heap.n; i++)
 		if (sim->heap.at[i].at_us <= us ||
@@ -210,5 +210,5 @@ bool sc_sim_group_alone(const struct sc_simulator *sim, uint32_t group, double *
 		if (cost->demand[r] * (r == SC_RES_NIC ? ranks : 1) > 1)
 			return false;
 	*end_us = sim->now_us + cost->latency_us + cost->work_us;
-	return all_arrive_after(sim, *end_us);
+	return only_arrivals_after(sim, *end_us);
 }

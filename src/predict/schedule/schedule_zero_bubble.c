@@ -252,7 +252,7 @@ static void find_extra(const struct search *s, bool bubble_before_first, uint32_
 }
 
 /* Puts the first micro-batch forward on all stages; as many more as fit; and its backward. */
-static void warm_up_loop(struct search *s, uint32_t *extra)
+static void put_warm_up(struct search *s, uint32_t *extra)
 {
 	for (uint32_t j = 0; j < s->p; j++)
 		put(s, DOWN_F, j);
@@ -296,7 +296,7 @@ static double run_loop(struct search *s, uint32_t *extra)
 	double longest = 0;
 
 	begin_run(s);
-	warm_up_loop(s, extra);
+	put_warm_up(s, extra);
 	for (uint32_t i = 1; i < s->m; i++) {
 		/* Each round is one micro-batch more: forward where wanted, backward everywhere. */
 		for (uint32_t j = 0; j < s->p; j++) {

@@ -45,8 +45,8 @@ static void append(struct sc_cost *sum, struct sc_cost cost, double peers)
 	sum->amount += sum->comm == cost.comm ? cost.amount : 0;
 }
 
-static void add_collective(struct series *series, enum sc_collective kind, double bytes,
-			   const struct sc_span *span)
+static void add_collective_cost(struct series *series, enum sc_collective kind, double bytes,
+				const struct sc_span *span)
 {
 	const struct builder *b = series->st->b;
 	struct sc_block_env env = build_variant(series->st)->env;
@@ -87,11 +87,11 @@ static uint32_t build_dp_node(struct class_state *st, uint32_t cost, unsigned na
 static void add_reduction(struct series *series, double bytes, const struct sc_replica_spans *spans)
 {
 	if (!series->st->b->sharding.scatters) {
-		add_collective(series, SC_ALL_REDUCE, bytes, &spans->all);
+		add_collective_cost(series, SC_ALL_REDUCE, bytes, &spans->all);
 		return;
 	}
-	add_collective(series, SC_REDUCE_SCATTER, bytes, &spans->shard);
-	add_collective(series, SC_ALL_REDUCE, bytes / spans->shard.n_ranks, &spans->copies);
+	add_collective_cost(series, SC_REDUCE_SCATTER, bytes, &spans->shard);
+	add_collective_cost(series, SC_ALL_REDUCE, bytes / spans->shard.n_ranks, &spans->copies);
 }
 
 /* The question for a data-parallel exchange of so many bytes of the parameters but the experts',
@@ -128,8 +128,9 @@ static struct sc_cost dp_cost(struct class_state *st, double bytes, double exper
 		if (memcmp(&found->key, &key, sizeof(key)) == 0)
 			return found->cost;
 	if (key.gathers) {
-		add_collective(&series, SC_ALL_GATHER, key.bytes, &key.spans.dense.shard);
-		add_collective(&series, SC_ALL_GATHER, key.expert_bytes, &key.spans.expert.shard);
+		add_collective_cost(&series, SC_ALL_GATHER, key.bytes, &key.spans.dense.shard);
+		add_collective_cost(&series, SC_ALL_GATHER, key.expert_bytes,
+				    &key.spans.expert.shard);
 	} else {
 		add_reduction(&series, key.bytes, &key.spans.dense);
 		add_reduction(&series, key.expert_bytes, &key.spans.expert);

@@ -144,7 +144,7 @@ static void number_classes(struct folding *f)
 
 SC_COMPARE(compare_ids, uint32_t, SC_ORDER(*a, *b));
 
-static void count_set(struct folding *f, int set, uint32_t base)
+static void count_set_classes(struct folding *f, int set, uint32_t base)
 {
 	const struct axis_shape *x = &f->ranks->shape[set];
 
@@ -172,7 +172,7 @@ static void fold_group(struct folding *f, int axis, uint32_t c)
 		.instance = (uint32_t)out->n_instances++,
 	};
 
-	count_set(f, axis, base);
+	count_set_classes(f, axis, base);
 	group.n_members = f->n_found;
 	for (uint32_t i = 0; i < f->n_found; i++) {
 		uint32_t id = f->found[i];
@@ -189,7 +189,7 @@ static void fold_node(struct folding *f, uint32_t domain, uint32_t c)
 	struct sc_placement *out = f->out;
 	uint32_t first = 0;
 
-	count_set(f, PLACEMENT_NODE, f->ranks->node[out->classes[c].representative]);
+	count_set_classes(f, PLACEMENT_NODE, f->ranks->node[out->classes[c].representative]);
 	while (first < f->n_found) {
 		int stage = out->classes[f->found[first]].stage;
 		uint32_t end = first, n_alike = 0;

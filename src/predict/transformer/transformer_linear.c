@@ -451,7 +451,7 @@ void leave_region(const struct dims *x, const struct part *last)
 	add_tp(x, kind, x->tokens * x->h, 0);
 }
 
-void leave_region_grad(const struct dims *x, const struct part *last)
+void leave_region_backward(const struct dims *x, const struct part *last)
 {
 	struct joint j = joint_of(x, (enum sc_op_name)(last->name + 1),
 				  (struct mnk){x->tokens, last->k, last->n}, SC_ALL_GATHER);

@@ -119,7 +119,7 @@ static const struct {
 	void (*weights)(const struct dims *x, const struct part *p);
 } RUN[SC_N_PART_KINDS] = {
 	[SC_PART_NORM] = {norm_forward, norm_backward, NULL},
-	[SC_PART_LINEAR] = {linear_forward, leave_region_grad, add_wgrad},
+	[SC_PART_LINEAR] = {linear_forward, leave_region_backward, add_wgrad},
 	[SC_PART_ROTARY] = {rotary, rotary_grad, NULL},
 	[SC_PART_ATTENTION] = {attention_forward, attention_backward, NULL},
 	[SC_PART_INNER] = {add_linear, inner_backward, add_wgrad},

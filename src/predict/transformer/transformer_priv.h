@@ -93,7 +93,7 @@ void add_tp(const struct dims *x, enum sc_collective kind, double n, int n_hidde
 void enter_region(const struct dims *x, const struct part *first);
 void leave_region(const struct dims *x, const struct part *last);
 /* Add data and weight gradients of a region's last layer, and of its first, with collectives. */
-void leave_region_grad(const struct dims *x, const struct part *last);
+void leave_region_backward(const struct dims *x, const struct part *last);
 void enter_region_grad(const struct dims *x, const struct part *first, int n);
 /* Adds the weight gradients alone of a region's first layers. */
 void region_weights(const struct dims *x, const struct part *first, int n);

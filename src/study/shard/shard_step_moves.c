@@ -30,7 +30,7 @@ static double phases_load(const struct sc_shard_state *s, uint32_t rank)
 }
 
 /* The n idlest ranks in the order of their numbers. */
-static void pick_idle(const struct sc_shard_state *s, uint32_t n, int32_t *out)
+static void pick_idlest(const struct sc_shard_state *s, uint32_t n, int32_t *out)
 {
 	uint32_t world = s->model->world, n_picked = 0;
 
@@ -81,7 +81,7 @@ void sc_step_move_do(struct sc_step_hunt *hunt, const struct sc_step_move *m)
 	case SC_MOVE_SPREAD:
 		was = s->choice[m->unit];
 		sc_shard_state_remove(s, m->unit);
-		pick_idle(s, s->model->choices.at[m->choice].n, ranks);
+		pick_idlest(s, s->model->choices.at[m->choice].n, ranks);
 		sc_shard_state_place(s, m->unit, was, sc_unit_ranks(s, m->unit));
 		break;
 	}

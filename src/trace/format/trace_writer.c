@@ -120,7 +120,7 @@ static void write_table(struct sc_trace_writer *w, enum table_kind kind)
 	}
 }
 
-static void write_facts(struct sc_trace_writer *w)
+static void flush_facts(struct sc_trace_writer *w)
 {
 	for (size_t i = 0; i < w->meta.n;) {
 		size_t n = count_fitting(w->meta.at + i, w->meta.n - i) / 2 * 2;
@@ -169,7 +169,7 @@ static void write_tables(struct sc_trace_writer *w, bool at_end)
 	}
 	for (enum table_kind kind = STRINGS; kind < N_TABLES; kind++)
 		write_table(w, kind);
-	write_facts(w);
+	flush_facts(w);
 }
 
 static void write_events(struct sc_trace_writer *w, event_vec *events)
@@ -266,7 +266,7 @@ void sc_trace_writer_clock(struct sc_trace_writer *w, int64_t trace_ns, int64_t 
 {
 	SC_VEC_PUSH(&w->clocks, ((struct sc_trace_clock){trace_ns, utc_ns}));
 	if (w->clocks.n == MAX_FACTS)
-		write_facts(w);
+		flush_facts(w);
 }
 
 static struct sc_text keep_text(struct sc_trace_writer *w, const char *text)
@@ -284,7 +284,7 @@ void sc_trace_writer_gap(struct sc_trace_writer *w, const struct sc_trace_gap *g
 	own.reason = keep_text(w, gap->reason).at;
 	SC_VEC_PUSH(&w->gaps, own);
 	if (w->gaps.n == SC_FRAME_MAX_GAPS)
-		write_facts(w);
+		flush_facts(w);
 }
 
 void sc_trace_writer_meta(struct sc_trace_writer *w, const char *key, const char *value)
@@ -292,7 +292,7 @@ void sc_trace_writer_meta(struct sc_trace_writer *w, const char *key, const char
 	SC_VEC_PUSH(&w->meta, keep_text(w, key));
 	SC_VEC_PUSH(&w->meta, keep_text(w, value));
 	if (w->meta.n == 2 * MAX_FACTS)
-		write_facts(w);
+		flush_facts(w);
 }
 
 void sc_trace_writer_identity(struct sc_trace_writer *w, const struct sc_trace_identity *identity)

@@ -185,7 +185,7 @@ static void widen_iteration(struct sc_trace_iteration *it, uint32_t act)
 }
 
 /* An activity is in the iteration that launched it, and in the later ones that it runs into. */
-static void place_act(struct sc_trace_rank *r, uint32_t act)
+static void widen_iterations(struct sc_trace_rank *r, uint32_t act)
 {
 	const struct sc_act *a = &r->acts.at[act];
 	const uint32_t call = a->place;
@@ -296,6 +296,6 @@ void sc_trace_number_iterations(struct rank_load *load)
 		}
 	}
 	for (uint32_t a = 0; a < r->acts.n; a++)
-		place_act(r, a);
+		widen_iterations(r, a);
 	leave_cut(load);
 }

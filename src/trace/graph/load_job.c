@@ -257,7 +257,7 @@ static void end_worker(struct job *job, uint32_t worker, const struct sc_trace_i
 	SC_VEC_PUSH(&rank->calls, end);
 }
 
-static void add_step(struct job *job)
+static void run_step(struct job *job)
 {
 	int64_t span_ns[2] = {INT64_MAX, INT64_MIN};
 	size_t wait = 0;
@@ -330,7 +330,7 @@ static void add_steps(struct job *job)
 			end++;
 		job->ops = &job->all.at[i];
 		job->n_ops = (uint32_t)(end - i);
-		add_step(job);
+		run_step(job);
 	}
 	free(job->of);
 	free(job->first_group);

@@ -111,7 +111,7 @@ struct limits {
 	size_t n;
 };
 
-static struct limits limits_of(const struct window *w, const struct line *line)
+static struct limits make_limits(const struct window *w, const struct line *line)
 {
 	struct limits limits = {sc_xmalloc((w->n + 1) * sizeof(*limits.at)), w->n};
 
@@ -239,12 +239,12 @@ static void add_piece(struct sc_merge *m, size_t child, const struct window *w, 
 		const struct line own = {.offset_ns =
 						 (double)sc_merge_correction(parent, w->from_ns)};
 
-		limits = limits_of(w, &own);
+		limits = make_limits(w, &own);
 		room_of_slope(&limits, 0, 0, &least, &most);
 		free(limits.at);
 		line = least > 0 || most < 0 ? line : own;
 	}
-	limits = limits_of(w, &line);
+	limits = make_limits(w, &line);
 	/* Outside what is possible at its own slope: to the nearest that is. */
 	room_of_slope(&limits, 0, 0, &least, &most);
 	move = least > most ? (least + most) / 2 : fmin(fmax(0, least), most);

@@ -423,7 +423,7 @@ static int replay_study_run(struct replay_study *study, struct sc_err *err)
 /* ---- a replay ---- */
 
 /* --cluster, where nothing asks its network. */
-static void warn_of_cluster(const struct replay_study *study, struct sc_replay_result *out)
+static void warn_unused_cluster(const struct replay_study *study, struct sc_replay_result *out)
 {
 	const struct sc_replay_opts *opts = study->opts;
 	bool asked = opts->gpus > 0;
@@ -498,7 +498,7 @@ int sc_replay(const char *path, const struct sc_replay_opts *opts, struct sc_rep
 	if (rc == 0)
 		rc = replay_study_run(&study, err);
 	if (rc == 0)
-		warn_of_cluster(&study, out);
+		warn_unused_cluster(&study, out);
 	else
 		sc_replay_result_release(out);
 	replay_study_release(&study);
