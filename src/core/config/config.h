@@ -72,8 +72,8 @@ enum sc_offload_tier { SC_TIER_NONE, SC_TIER_CPU, SC_TIER_NVME };
  * padded to it; as it comes. */
 enum sc_routing {
 	SC_ROUTING_BALANCED,
-	SC_ROUTING_IN_TURN, /* balanced; a token's experts are neighbours, behind the last token's
-			     */
+	/* balanced; a token's experts are neighbours, behind the last token's */
+	SC_ROUTING_IN_TURN,
 	SC_ROUTING_DROPPED,
 	SC_ROUTING_NATURAL
 };
