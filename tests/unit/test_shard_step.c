@@ -308,8 +308,19 @@ static bool unasked(const void *ctx, uint32_t table, enum sc_tier tier, int64_t 
 		     (long long)cols);
 }
 
-/* A signal ends even the first plan of many tables, and their options; a bound stays at what
- * was proven so far. */
+static volatile sig_atomic_t asked_stop;
+static sc_column_cost_fn asked_cost;
+
+/* The signal comes as soon as a cost is asked, while options are made. */
+static bool asked_once(const void *ctx, uint32_t table, enum sc_tier tier, int64_t cols,
+		       struct sc_option_shard *out)
+{
+	asked_stop = 1;
+	return asked_cost(ctx, table, tier, cols, out);
+}
+
+/* A signal ends even the first plan of many tables, and their options, before these are made or
+ * behind them; a bound stays at what was proven so far. */
 TEST(a_signal_before_a_plan_is_an_error)
 {
 	const volatile sig_atomic_t stop = 1;
@@ -326,8 +337,13 @@ TEST(a_signal_before_a_plan_is_an_error)
 	req = make_request(&many, 1, "gpus=8 training.software=hugectr");
 	sc_shard_problem_release(&problem);
 	ck_assert_msg(sc_iteration_problem(req, &arena, &problem, &err) == 0, "%s", err.text);
+	opts.watch = &(struct sc_search_watch){.stop = &asked_stop};
+	asked_cost = cost = problem.column_cost;
+	problem.column_cost = asked_once;
+	ck_assert_int_ne(sc_shard_solve(&problem, &opts, &arena, &s, &err), 0);
+	ck_assert_str_eq(err.text, "the search was stopped before it had a plan");
+	ck_assert_int_eq(asked_stop, 1);
 	opts.watch = &watch;
-	cost = problem.column_cost;
 	problem.column_cost = unasked;
 	ck_assert_int_ne(sc_shard_solve(&problem, &opts, &arena, &s, &err), 0);
 	ck_assert_str_eq(err.text, "the search was stopped before it had a plan");
